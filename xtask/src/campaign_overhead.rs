@@ -50,15 +50,33 @@ pub fn run(args: &Args) -> Result {
     let camp = Camp {
         varve,
         place: place.into(),
-        line: vec!["--schemes".into(), SCHEMES.into(), "--workload".into(), workload],
+        line: vec![
+            "--schemes".into(),
+            SCHEMES.into(),
+            "--workload".into(),
+            workload,
+        ],
     };
     let plan = camp.plan()?;
     println!("{plan}");
     let first = camp.work("store", Some(Duration::from_secs(args.seconds)))?;
     println!("stopped: {}", first.told());
-    println!("{}", camp.varve(&["campaign", "status", "--plan", "plan.jsonl", "--store", "store"])?);
+    println!(
+        "{}",
+        camp.varve(&[
+            "campaign",
+            "status",
+            "--plan",
+            "plan.jsonl",
+            "--store",
+            "store"
+        ])?
+    );
     let (from, to) = (place.join("store"), place.join("elsewhere"));
-    sh("cp", &["-r", &from.to_string_lossy(), &to.to_string_lossy()])?;
+    sh(
+        "cp",
+        &["-r", &from.to_string_lossy(), &to.to_string_lossy()],
+    )?;
     let second = camp.work("elsewhere", None)?;
     println!("gone on with elsewhere: {}", second.told());
     camp.merged_as_one_process()?;
@@ -66,7 +84,9 @@ pub fn run(args: &Args) -> Result {
     let share = first.and(&second).share();
     match share <= SHARE_MAX {
         true => Ok(()),
-        false => Err(format!("the campaign itself took {share:.2} % of the CPU, {SHARE_MAX} % are allowed")),
+        false => Err(format!(
+            "the campaign itself took {share:.2} % of the CPU, {SHARE_MAX} % are allowed"
+        )),
     }
 }
 
@@ -125,7 +145,11 @@ impl Camp {
         let file = std::fs::File::create(self.place.join("plan.jsonl"));
         let file = file.map_err(|e| format!("the plan: {e}"))?;
         let mut plan = self.command(&["campaign", "plan", "crash"]);
-        let out = plan.args(&self.line).stdout(file).stderr(Stdio::piped()).output();
+        let out = plan
+            .args(&self.line)
+            .stdout(file)
+            .stderr(Stdio::piped())
+            .output();
         let out = out.map_err(|e| e.to_string())?;
         let said = String::from_utf8_lossy(&out.stderr).trim().to_string();
         match out.status.success() {
@@ -165,7 +189,14 @@ impl Camp {
     }
 
     fn merged_as_one_process(&self) -> Result {
-        let merge = ["campaign", "merge", "--plan", "plan.jsonl", "--store", "elsewhere"];
+        let merge = [
+            "campaign",
+            "merge",
+            "--plan",
+            "plan.jsonl",
+            "--store",
+            "elsewhere",
+        ];
         self.varve(&[&merge[..], &["--out", "merged"]].concat())?;
         let line: Vec<&str> = self.line.iter().map(String::as_str).collect();
         self.varve(&[&["crash"][..], &line, &["--out", "own"]].concat())?;

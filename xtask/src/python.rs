@@ -95,7 +95,17 @@ fn smoke(root: &Path, wheel: &Path) -> Result {
     install(&venv, &["pytest"])?;
     install_wheel(&venv, wheel)?;
     let tests = root.join(PACKAGE).join("tests").join(SMOKE);
-    python(&venv, &["-m", "pytest", "-q", "-p", "no:cacheprovider", &tests.to_string_lossy()])
+    python(
+        &venv,
+        &[
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            &tests.to_string_lossy(),
+        ],
+    )
 }
 
 /// Why there can be no environment with what builds the wheel; `None` if there is one.

@@ -664,10 +664,6 @@ impl Firmware {
     pub fn take_operations(&mut self) -> Vec<Operation> {
         self.ftl.take_operations()
     }
-    /// The die of an operation.
-    pub fn die_of(&self, operation: &Operation) -> u32 {
-        self.ftl.die_of(operation)
-    }
     pub fn backlog(&self) -> usize {
         let open = self.ledger.as_ref().map_or(0, Ledger::open_writes);
         self.ftl.undo_len() + self.in_flight.len() + self.cache.places() + open

@@ -730,7 +730,14 @@ mod tests {
         go_on: &(dyn Fn(Progress) -> bool + Sync),
     ) -> Result<Explored, ExploreError> {
         let known = Verdicts::default();
-        part(models, (&known, Ask::All), jobs, groups_max, dislikes, go_on)
+        part(
+            models,
+            (&known, Ask::All),
+            jobs,
+            groups_max,
+            dislikes,
+            go_on,
+        )
     }
 
     fn part(

@@ -47,8 +47,8 @@ mod world;
 
 pub use channel::{Receiver, RecvError, SendError, Sender, channel, channel_named};
 pub use condvar::Condvar;
-pub use doing::{Doing, Doings, What, note_doings};
 pub use config::{BadReplay, DELAYS, OnPanic, Policy, SimConfig, WallTime};
+pub use doing::{Doing, Doings, What, note_doings};
 pub use explore::each_schedule;
 pub use failure::{Blocked, Failure, Payload};
 pub use guards::{foreign, foreign_depth, in_simulation, no_yield, unwinding};

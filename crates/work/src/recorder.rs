@@ -124,7 +124,11 @@ fn waits(kind: &str, name: &str) -> String {
 }
 
 fn or_none(name: &str) -> &str {
-    if name.is_empty() { "without a name" } else { name }
+    if name.is_empty() {
+        "without a name"
+    } else {
+        name
+    }
 }
 
 /// Programs and erases of each die that has any.

@@ -239,8 +239,15 @@ mod tests {
                 }
             }
             let ratio = estimated / took;
-            assert!((0.5..=2.0).contains(&ratio), "{kind}: {ratio:.2} of all seconds");
-            assert!(close * 10 >= of.len() * 8, "{kind}: {close} of {}", of.len());
+            assert!(
+                (0.5..=2.0).contains(&ratio),
+                "{kind}: {ratio:.2} of all seconds"
+            );
+            assert!(
+                close * 10 >= of.len() * 8,
+                "{kind}: {close} of {}",
+                of.len()
+            );
         }
     }
 
@@ -251,7 +258,10 @@ mod tests {
             let text = config(workload).to_string();
             of(&Task::Compare(RawValue::from_string(text).expect("JSON")))
         };
-        assert!(cost("sqlite:insert=5000,update=0,delete=0") > 4.0 * cost("sqlite:insert=1000,update=0,delete=0"));
+        assert!(
+            cost("sqlite:insert=5000,update=0,delete=0")
+                > 4.0 * cost("sqlite:insert=1000,update=0,delete=0")
+        );
         assert!(cost("sqlite:insert=9,journal=wal") < cost("sqlite:insert=9"));
         assert!(cost("iozone:file=64m") > 10.0 * cost("iozone:file=4m"));
         // What is not known costs something.

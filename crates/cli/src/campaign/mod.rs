@@ -8,6 +8,7 @@ mod hands;
 mod merge;
 mod plan;
 pub mod program;
+mod share;
 pub mod shelf;
 mod spec;
 pub mod status;

@@ -3,6 +3,7 @@
 //! trees, which costs little beside a judge that is a program.
 
 use super::plan::Writer;
+use super::share::{Found, Job};
 use super::spec::Cell;
 use super::task::Task;
 use super::{status, task};
@@ -10,56 +11,44 @@ use crate::args::CrashArgs;
 use crate::crash::dir::shares;
 use crate::failure::{Failure, failed, tell};
 use crate::worker::Line;
-use ::program::explore::Said;
-use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Read, Write, stdout};
 use std::path::{Path, PathBuf};
 
 /// Options of `crash` that are spent on the recording, with a value each.
 const SPENT: [&str; 8] = [
-    "--run", "--setup", "--from", "--acks", "--fail", "--runs", "--keep", "--recording",
+    "--run",
+    "--setup",
+    "--from",
+    "--acks",
+    "--fail",
+    "--runs",
+    "--keep",
+    "--recording",
 ];
 /// The same without a value.
 const SPENT_ALONE: [&str; 3] = ["--backtrace", "--allow-unchanged", "--allow-failure"];
-
-/// A share of the trees of a recording, as its worker gets it.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Job {
-    /// The file of the recording.
-    pub recording: PathBuf,
-    /// Files that the commands which judge name, as far as they are there.
-    pub files: Vec<PathBuf>,
-    /// The options of `crash`.
-    pub words: Vec<String>,
-    /// Which share, from 0.
-    pub share: u64,
-    /// Of how many.
-    pub shares: u64,
-}
-
-/// What a share found.
-#[derive(Serialize, Deserialize)]
-pub struct Found {
-    /// What is said of its trees.
-    pub trees: Vec<Said>,
-}
 
 /// Records the command, and writes a plan of shares that take about so many seconds.
 ///
 /// # Errors
 /// It cannot be recorded or judged; the plan cannot be written.
 pub fn plan(args: &CrashArgs, words: &[String], seconds: f64) -> Result<(), Failure> {
-    let named = |bytes: &[u8]| PathBuf::from(format!("{}.recording", &super::store::sum(bytes)[..16]));
+    let named =
+        |bytes: &[u8]| PathBuf::from(format!("{}.recording", &super::store::sum(bytes)[..16]));
     let file = shares::recording(args, named)?;
     let words = of_recording(words, &file)?;
     let Cell::Program(args) = Cell::of("crash", &words)? else {
-        return Err(failed("the options without the command are those of another command"));
+        return Err(failed(
+            "the options without the command are those of another command",
+        ));
     };
     let measured = shares::measured(&args, &file)?;
     let judging = measured.trees as f64 * measured.judging;
     // A share makes all trees, whatever it judges.
     let room = (seconds - measured.making).max(seconds / 2.0);
-    let count = (judging / room).ceil().clamp(1.0, measured.trees.max(1) as f64) as u64;
+    let count = (judging / room)
+        .ceil()
+        .clamp(1.0, measured.trees.max(1) as f64) as u64;
     let cost = measured.making + judging / count as f64;
     let files = named_files(&args);
     let mut writer = Writer::begin(BufWriter::new(stdout()), task::build()?, "crash")?;
@@ -87,7 +76,10 @@ pub fn plan(args: &CrashArgs, words: &[String], seconds: f64) -> Result<(), Fail
 /// The options without those that are spent on the recording, and with its file.
 fn of_recording(words: &[String], file: &Path) -> Result<Vec<String>, Failure> {
     let file = file.to_str().ok_or_else(|| {
-        failed(format!("{}: a plan holds names of Unicode only", file.display()))
+        failed(format!(
+            "{}: a plan holds names of Unicode only",
+            file.display()
+        ))
     })?;
     let mut kept: Vec<String> = vec!["--dir".into(), "--recording".into(), file.into()];
     let mut words = words.iter().peekable();
@@ -112,9 +104,9 @@ fn of_recording(words: &[String], file: &Path) -> Result<Vec<String>, Failure> {
 fn named_files(args: &CrashArgs) -> Vec<PathBuf> {
     let options = &args.program;
     let commands = options.check.iter().chain(&options.check_server);
-    let words = commands.chain(&args.judge).flat_map(|text| {
-        text.split(|c: char| c.is_whitespace() || "=;'\"&|()".contains(c))
-    });
+    let words = commands
+        .chain(&args.judge)
+        .flat_map(|text| text.split(|c: char| c.is_whitespace() || "=;'\"&|()".contains(c)));
     let mut files: Vec<PathBuf> = words
         .map(PathBuf::from)
         // Programs of the host are as equal on all hosts as the host is.
@@ -161,15 +153,39 @@ mod tests {
 
     #[test]
     fn what_is_spent_on_the_recording_is_left_out() {
-        let line = ["--dir", "d", "--run", "sh x", "--setup=a=b", "--check", "sh c", "--backtrace",
-            "--model", "posix", "--size", "64", "--acks", "stdout"];
+        let line = [
+            "--dir",
+            "d",
+            "--run",
+            "sh x",
+            "--setup=a=b",
+            "--check",
+            "sh c",
+            "--backtrace",
+            "--model",
+            "posix",
+            "--size",
+            "64",
+            "--acks",
+            "stdout",
+        ];
         let words: Vec<String> = line.map(String::from).to_vec();
         let kept = of_recording(&words, Path::new("r")).unwrap();
         assert_eq!(
             kept,
-            ["--dir", "--recording", "r", "--check", "sh c", "--model", "posix"]
+            [
+                "--dir",
+                "--recording",
+                "r",
+                "--check",
+                "sh c",
+                "--model",
+                "posix"
+            ]
         );
-        let words: Vec<String> = ["--dir", "--run=x", "--judge", "git"].map(String::from).to_vec();
+        let words: Vec<String> = ["--dir", "--run=x", "--judge", "git"]
+            .map(String::from)
+            .to_vec();
         let kept = of_recording(&words, Path::new("r")).unwrap();
         assert_eq!(kept, ["--dir", "--recording", "r", "--judge", "git"]);
     }

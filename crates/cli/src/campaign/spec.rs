@@ -89,10 +89,7 @@ impl Cell {
     ///
     /// # Errors
     /// As of the command, before it runs anything; those of `each`.
-    pub fn each(
-        &self,
-        each: &mut dyn FnMut(Task) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    pub fn each(&self, each: &mut dyn FnMut(Task) -> Result<(), Failure>) -> Result<(), Failure> {
         match self {
             Cell::Compare(args) => {
                 let comparison = Comparison::of(args)?;

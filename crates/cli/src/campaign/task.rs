@@ -3,7 +3,7 @@
 //! Its id is a hash of the program and of all that its result depends on, so equal ids have equal
 //! results. Files that a job names count by their content.
 
-use super::program;
+use super::share;
 use super::store::sum;
 use crate::failure::{Failure, failed};
 use crate::paper::worker::AnyJob;
@@ -25,7 +25,7 @@ pub enum Task {
     Crash(Box<RawValue>),
     /// An [`AnyJob`].
     Paper(Box<RawValue>),
-    /// A [`program::Job`]: a share of a `crash --dir`.
+    /// A [`share::Job`]: a share of a `crash --dir`.
     Program(Box<RawValue>),
 }
 
@@ -78,17 +78,16 @@ impl Task {
     }
 
     /// A share of the states of a recording.
-    pub fn program(job: &program::Job) -> Task {
+    pub fn program(job: &share::Job) -> Task {
         Task::Program(raw(job))
     }
 
     /// The text for its worker.
     pub fn text(&self) -> &RawValue {
         match self {
-            Task::Compare(text)
-            | Task::Crash(text)
-            | Task::Paper(text)
-            | Task::Program(text) => text,
+            Task::Compare(text) | Task::Crash(text) | Task::Paper(text) | Task::Program(text) => {
+                text
+            }
         }
     }
 
@@ -146,10 +145,12 @@ impl Task {
             Task::Crash(_) => serde_json::from_str(text)
                 .map_or(text.into(), |job: plan::Job| job.case.to_string()),
             Task::Paper(_) => text.into(),
-            Task::Program(_) => serde_json::from_str(text).map_or(text.into(), |job: program::Job| {
-                let (share, shares) = (job.share + 1, job.shares);
-                format!("share {share} of {shares} of {}", job.recording.display())
-            }),
+            Task::Program(_) => {
+                serde_json::from_str(text).map_or(text.into(), |job: share::Job| {
+                    let (share, shares) = (job.share + 1, job.shares);
+                    format!("share {share} of {shares} of {}", job.recording.display())
+                })
+            }
         }
     }
 

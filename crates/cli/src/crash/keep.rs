@@ -22,8 +22,7 @@ impl Lines {
             return;
         }
         let room = LINES_MAX - self.first.len();
-        self.first
-            .extend(case.findings.iter().take(room).cloned());
+        self.first.extend(case.findings.iter().take(room).cloned());
         self.all += case.findings.len();
     }
 }

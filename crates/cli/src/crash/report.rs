@@ -1,5 +1,5 @@
-//! The report of `varve crash`, made end by end, so that a merge of any number of cases needs no more
-//! memory than one of few: files by [`Keeper`], tables and the verdict by sums.
+//! The report of `varve crash`, made end by end, so that a merge of any number of cases needs no
+//! more memory than one of few: files by [`Keeper`], tables and the verdict by sums.
 
 use super::keep;
 use super::pool::End;

@@ -43,7 +43,11 @@ fn test_case(report: &Report, row: &Row) -> TestCase {
 }
 
 fn or_nothing(text: String) -> String {
-    if text.is_empty() { "nothing".into() } else { text }
+    if text.is_empty() {
+        "nothing".into()
+    } else {
+        text
+    }
 }
 
 fn status(row: &Row) -> TestCaseStatus {

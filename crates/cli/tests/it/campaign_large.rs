@@ -75,7 +75,8 @@ fn merged(rows: u64) -> u64 {
     let ends = |name: &str, with: &str| {
         let mut file = File::open(out.join(name)).unwrap();
         let length = file.metadata().unwrap().len();
-        file.seek(SeekFrom::Start(length.saturating_sub(40))).unwrap();
+        file.seek(SeekFrom::Start(length.saturating_sub(40)))
+            .unwrap();
         let mut end = String::new();
         file.read_to_string(&mut end).unwrap();
         assert!(end.ends_with(with), "{name}: {end}");

@@ -100,7 +100,10 @@ fn as_junit(xml: &str, json: &str) {
     assert_eq!(count("tests"), rows.len());
     assert_eq!(xml.matches("<testcase ").count(), rows.len());
     assert_eq!(count("failures"), sum("unexplained"), "{head}");
-    assert_eq!(count("skipped"), rows.len() - sum("within") - sum("unexplained"));
+    assert_eq!(
+        count("skipped"),
+        rows.len() - sum("within") - sum("unexplained")
+    );
     assert!(count("skipped") > 0 && sum("within") > 0, "{head}");
     assert!(!xml.contains("time="), "it holds no times");
 }

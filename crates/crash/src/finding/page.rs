@@ -252,6 +252,7 @@ fn micros(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::report::tests::{campaign, parts};
+    use super::super::report::Counts;
     use super::*;
 
     #[test]

@@ -84,8 +84,7 @@ impl Stream {
     pub fn add(&mut self, case: &CaseReport, store: &dyn Store) {
         let text = serde_json::to_string_pretty(case).expect("plain data serialises");
         let comma = if self.totals.all.cases > 0 { "," } else { "" };
-        self.results
-            .add(&format!("{comma}\n{}", indented(&text)));
+        self.results.add(&format!("{comma}\n{}", indented(&text)));
         let suite = self.suites.at(case.scheme.clone());
         let file = suite.text.get_or_insert_with(|| Growing::new(store));
         match junit::one(case, &mut suite.tally) {
@@ -112,7 +111,10 @@ impl Stream {
         let written = [
             ("results.json", take(store, "results.json", results)),
             ("junit.xml", take(store, "junit.xml", junit)),
-            ("index.html", store.file("index.html", &page).map_err(|e| e.to_string())),
+            (
+                "index.html",
+                store.file("index.html", &page).map_err(|e| e.to_string()),
+            ),
         ];
         for (name, written) in written {
             lost.extend(written.err().map(|why| format!("{name}: {why}")));

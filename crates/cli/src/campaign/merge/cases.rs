@@ -77,9 +77,7 @@ fn explored(merge: &Merge<'_>, job: &Planned, text: &str) -> Result<Box<Explored
 
 fn end(merge: &Merge<'_>, job: &Planned) -> Result<(End, &'static str), Failure> {
     Ok(match merge.look(job)? {
-        Has::Result(kept) => {
-            (End::Done(explored(merge, job, &kept.text)?), "done")
-        }
+        Has::Result(kept) => (End::Done(explored(merge, job, &kept.text)?), "done"),
         Has::GivenUp(why) => {
             let why = format!("gave up: {why}");
             (End::Lost { state: None, why }, "gave up")

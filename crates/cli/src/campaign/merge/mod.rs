@@ -74,31 +74,24 @@ pub fn merge(args: &MergeArgs) -> Result<(), Failure> {
 impl Merge<'_> {
     /// The options and the jobs of a plan that has one command line.
     fn only_cell(&self) -> Result<(Vec<String>, Vec<Planned>), Failure> {
-        let (mut cells, mut jobs) = (Vec::new(), Vec::new());
-        self.plan.each(|entry| {
-            match entry {
-                Entry::Cell(words) => cells.push(words),
-                Entry::Job(job) => jobs.push(*job),
-            }
+        let mut jobs = Vec::new();
+        self.each_job(|job| {
+            jobs.push(job);
             Ok(())
         })?;
-        Ok((only(cells)?, jobs))
+        Ok((self.only_words()?, jobs))
     }
 
     /// The options of a plan that has one command line.
     fn only_words(&self) -> Result<Vec<String>, Failure> {
-        let mut cells = Vec::new();
-        self.plan.each(|entry| {
-            if let Entry::Cell(words) = entry {
-                cells.push(words);
-            }
-            Ok(())
-        })?;
-        only(cells)
+        only(self.plan.cells()?)
     }
 
     /// Goes through all jobs in their order.
-    fn each_job(&self, mut each: impl FnMut(Planned) -> Result<(), Failure>) -> Result<(), Failure> {
+    fn each_job(
+        &self,
+        mut each: impl FnMut(Planned) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         self.plan.each(|entry| match entry {
             Entry::Job(job) => each(*job),
             Entry::Cell(_) => Ok(()),

@@ -4,7 +4,7 @@
 use super::table::Table;
 use super::{Merge, unreadable};
 use crate::args::CrashArgs;
-use crate::campaign::program::{Found, Job};
+use crate::campaign::share::{Found, Job};
 use crate::campaign::status::Has;
 use crate::crash::dir::shares;
 use crate::failure::{Failure, failed};
@@ -35,7 +35,12 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
                 let found = found.map_err(|e| unreadable(merge.store, &planned, &e))?;
                 row["state"] = "done".into();
                 row["trees"] = found.trees.len().into();
-                row["bad"] = found.trees.iter().filter(|said| said.2.is_some()).count().into();
+                row["bad"] = found
+                    .trees
+                    .iter()
+                    .filter(|said| said.2.is_some())
+                    .count()
+                    .into();
                 known.add(found.trees);
             }
             Has::GivenUp(_) => row["state"] = "gave up".into(),

@@ -6,9 +6,9 @@ use crate::failure::{Failure, failed, tell, usage};
 use crate::out::OutFolder;
 use crate::progress::shown;
 use crate::stop::{Part, Stop};
+use ::program::apply::complete;
 use ::program::call::Recording;
 use ::program::explain::explain;
-use ::program::apply::complete;
 use ::program::explore::{Ask, Bad, Explored, Job, Progress, Verdicts, explore};
 use ::program::findings::{
     Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,

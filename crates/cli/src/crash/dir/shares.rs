@@ -1,5 +1,5 @@
-//! A recording of `--dir` whose trees are judged in shares, by jobs of a campaign, and one report of
-//! all of them.
+//! A recording of `--dir` whose trees are judged in shares, by jobs of a campaign, and one report
+//! of all of them.
 
 use super::explore::{Measured, Trial};
 use super::record::{self, Recorded};
@@ -39,16 +39,15 @@ fn check(args: &CrashArgs) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The command cannot be recorded; an option is not for a plan.
-pub fn recording(
-    args: &CrashArgs,
-    name: impl Fn(&[u8]) -> PathBuf,
-) -> Result<PathBuf, Failure> {
+pub fn recording(args: &CrashArgs, name: impl Fn(&[u8]) -> PathBuf) -> Result<PathBuf, Failure> {
     check(args)?;
     if let Some(file) = &args.program.recording {
         return Ok(file.clone());
     }
     let command = args.run.as_deref().ok_or_else(|| {
-        usage("what to run is missing: say --run COMMAND, or --recording FILE for one that was kept")
+        usage(
+            "what to run is missing: say --run COMMAND, or --recording FILE for one that was kept",
+        )
     })?;
     let stop = Stop::watch()?;
     let Recorded { recording, notes } = record::record(args, command, &stop)?;

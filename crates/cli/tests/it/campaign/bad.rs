@@ -128,7 +128,13 @@ fn a_full_disk_is_named_and_leaves_only_whole_results() {
 #[test]
 fn clocks_that_differ_change_nothing() {
     let camp = Camp::new();
-    camp.plan(&["crash", "--schemes", "jbd2,none", "--workload", "ace:1,every=40"]);
+    camp.plan(&[
+        "crash",
+        "--schemes",
+        "jbd2,none",
+        "--workload",
+        "ace:1,every=40",
+    ]);
     fs::create_dir_all(camp.path("empty/results")).unwrap();
     let jobs = camp.status("empty")["jobs"].as_u64().unwrap();
     camp.work("store", &["--jobs", "1-3"]);
@@ -137,32 +143,57 @@ fn clocks_that_differ_change_nothing() {
     let (past, future) = (SystemTime::now() - 30 * year, SystemTime::now() + 30 * year);
     let skew = |store: &str| {
         let kinds = ["results", "packs", "again"];
-        let files: Vec<_> = kinds.iter().flat_map(|kind| camp.files(store, kind)).collect();
+        let files: Vec<_> = kinds
+            .iter()
+            .flat_map(|kind| camp.files(store, kind))
+            .collect();
         assert!(files.len() >= 2, "{files:?}");
         for (n, file) in files.iter().enumerate() {
             let at = if n % 2 == 0 { future } else { past };
-            fs::File::options().write(true).open(file).unwrap().set_modified(at).unwrap();
+            fs::File::options()
+                .write(true)
+                .open(file)
+                .unwrap()
+                .set_modified(at)
+                .unwrap();
         }
     };
     skew("store");
     assert_eq!(camp.status("store")["done"], 6);
     // One more worker, whose own clock is right.
     let said = camp.work("store", &[]);
-    assert!(said.contains(&format!("{} made here, 6 were there", jobs - 6)), "{said}");
+    assert!(
+        said.contains(&format!("{} made here, 6 were there", jobs - 6)),
+        "{said}"
+    );
     skew("store");
     let said = camp.work("store", &[]);
-    assert!(said.contains(&format!("0 made here, {jobs} were there")), "{said}");
+    assert!(
+        said.contains(&format!("0 made here, {jobs} were there")),
+        "{said}"
+    );
     // A store of another host, with the same results in other files.
     camp.work("other", &[]);
     skew("other");
-    let sync = tool("rsync").arg("-a").arg(camp.path("other/")).arg(camp.path("store")).status();
+    let sync = tool("rsync")
+        .arg("-a")
+        .arg(camp.path("other/"))
+        .arg(camp.path("store"))
+        .status();
     assert!(sync.unwrap().success());
     let status = camp.status("store");
-    assert_eq!((&status["done"], &status["missing"]), (&jobs.into(), &0.into()), "{status}");
+    assert_eq!(
+        (&status["done"], &status["missing"]),
+        (&jobs.into(), &0.into()),
+        "{status}"
+    );
     camp.merge("store", "merged");
     camp.merge("other", "alone");
     assert_eq!(all(&camp.path("merged")), all(&camp.path("alone")));
-    assert_eq!(camp.read("merged/cases.csv").lines().count() as u64, jobs + 1);
+    assert_eq!(
+        camp.read("merged/cases.csv").lines().count() as u64,
+        jobs + 1
+    );
 }
 
 #[test]

@@ -53,7 +53,11 @@ fn shares_are_merged_to_the_bytes_of_one_process() {
     let part = room.on_plan("work", &["--job", "1"]);
     assert!(part.status.success(), "{}", words(&part));
     let part = room.on_plan("merge", &["--partial", "--out", "part"]);
-    assert!(words(&part).contains("results are missing"), "{}", words(&part));
+    assert!(
+        words(&part).contains("results are missing"),
+        "{}",
+        words(&part)
+    );
     assert!(room.read("part/results.json").contains("\"incomplete\""));
     let rest = room.on_plan("work", &[]);
     assert!(rest.status.success(), "{}", words(&rest));
@@ -71,7 +75,10 @@ fn shares_are_merged_to_the_bytes_of_one_process() {
     }
     assert!(room.path().join("merged/finding-1").is_dir());
     assert_eq!(room.read("merged/shares.csv").lines().count(), shares + 1);
-    assert_eq!(text(&merged.stdout).matches("torn").count(), text(&own.stdout).matches("torn").count());
+    assert_eq!(
+        text(&merged.stdout).matches("torn").count(),
+        text(&own.stdout).matches("torn").count()
+    );
 }
 
 #[test]
@@ -91,7 +98,10 @@ fn a_check_that_was_changed_is_another_one() {
 fn what_no_share_can_do_is_refused_before_anything_is_planned() {
     let room = Room::new();
     for (more, word) in [
-        (&["--run", RUN, "--check", "exit 1"][..], "the judge rejects the tree before the run"),
+        (
+            &["--run", RUN, "--check", "exit 1"][..],
+            "the judge rejects the tree before the run",
+        ),
         (&["--run", RUN, "--lint"], "--lint is not for a plan"),
         (&["--run", RUN, "--runs", "2"], "--runs is not for a plan"),
         (&["--check", CHECK], "what to run is missing"),
