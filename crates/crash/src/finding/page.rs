@@ -251,8 +251,8 @@ fn micros(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::tests::{campaign, parts};
     use super::super::report::Counts;
+    use super::super::report::tests::{campaign, parts};
     use super::*;
 
     #[test]
