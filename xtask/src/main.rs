@@ -11,6 +11,7 @@
 mod bench;
 mod book;
 mod calibrate;
+mod campaign_overhead;
 mod circles;
 mod conformance;
 mod crosscheck;
@@ -70,6 +71,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Measure the tables of CPU costs again, and print both
     CalibrateCpu(calibrate::Args),
+    /// Stop a campaign, go on with it elsewhere, compare it with one process, and measure its cost
+    CampaignOverhead(campaign_overhead::Args),
     /// Make what people install: archive, Debian package, list of parts, checksums
     Dist(dist::Args),
     /// Licences, sources and known vulnerabilities of what Varve is built of
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu(args) => calibrate::run(&args),
+        Task::CampaignOverhead(args) => campaign_overhead::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Deny(args) => deny::run(&args),
         Task::PublishCheck(args) => publish::run(&args),

@@ -121,6 +121,10 @@ pub enum Command {
     /// output.
     #[command(hide = true)]
     CrashWorker,
+    /// Judges a share of the states of a recording for another `varve`: the job on standard input,
+    /// what was found on standard output.
+    #[command(hide = true)]
+    ProgramWorker,
 }
 
 #[derive(clap::Args)]
@@ -293,7 +297,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "varve-report", value_name = "DIR")]
     pub out: PathBuf,
     /// Writes the time line of the runs to this file, as a trace that ui.perfetto.dev opens: syncs,
-    /// and the commands of the device.
+    /// tasks, locks, requests to the device, flushes, and the dies of the chips.
     #[arg(long, value_name = "FILE")]
     pub trace_out: Option<PathBuf>,
     /// Writes each run as fio would (`--output-format=json+`) to run.json in a folder of its own
@@ -466,10 +470,9 @@ impl CrashArgs {
 }
 
 impl Shard {
-    /// The jobs of this share.
-    pub fn of(self, jobs: Vec<Job>) -> Vec<Job> {
-        let mine = |job: &Job| job.number % self.count == self.index - 1;
-        jobs.into_iter().filter(mine).collect()
+    /// Whether a job is of this share.
+    pub fn has(self, job: &Job) -> bool {
+        job.number % self.count == self.index - 1
     }
 }
 

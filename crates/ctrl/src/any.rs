@@ -112,6 +112,15 @@ impl AnyModel {
             AnyModel::Plain(_) => Vec::new(),
         }
     }
+    /// The die that an operation of these chips works on; 0 for a device without flash.
+    pub fn die_of(&self, operation: &Operation) -> u32 {
+        match self {
+            AnyModel::Emmc(m) => m.card().firmware().die_of(operation),
+            AnyModel::Raw(m) => m.firmware().die_of(operation),
+            AnyModel::Nvme(m) => m.controller().firmware().die_of(operation),
+            AnyModel::Plain(_) => 0,
+        }
+    }
     /// Erases of each block that carries data, since the chips were new; empty for a device without
     /// flash.
     pub fn block_erases(&self) -> Vec<u32> {

@@ -83,7 +83,8 @@ pub fn run_once(
     config: &RunConfig,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
-    ran(config, (&directly, false), None, progress)
+    let model = config.stack.format()?;
+    ran(config, model, (&directly, false), None, progress)
 }
 
 /// Like [`run`], with something of the caller's between the queue and the device, which sees every
@@ -97,12 +98,29 @@ pub fn run_through(
     samples: Option<&mut Samples>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
-    ran(config, (between, true), samples, progress)
+    let model = config.stack.format()?;
+    ran(config, model, (between, true), samples, progress)
+}
+
+/// Like [`run_through`], and the operations of the chips are kept in the device that remains.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_noting_chips(
+    config: &RunConfig,
+    between: Between<'_>,
+    samples: Option<&mut Samples>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
+    let mut model = config.stack.format()?;
+    model.keep_operations(true);
+    ran(config, model, (between, true), samples, progress)
 }
 
 /// One run; with `repeats` what its wear comes to is looked for.
 fn ran(
     config: &RunConfig,
+    model: AnyModel,
     (between, repeats): (Between<'_>, bool),
     samples: Option<&mut Samples>,
     progress: &mut dyn FnMut(u64, u64),
@@ -110,7 +128,6 @@ fn ran(
     let workload = loaded(config)?;
     room::check_loaded(config, &workload)?;
     let recorded = recorded(config, &workload)?;
-    let model = config.stack.format()?;
     let watching = Watching::default();
     let beside = Beside::default();
     let keeping = Keeping::default();

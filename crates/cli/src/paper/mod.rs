@@ -1,5 +1,6 @@
 //! `varve paper`: repeats the measurements of a publication.
 
+mod junit;
 mod table;
 pub mod worker;
 
@@ -169,6 +170,7 @@ where
     .map_err(failed)?;
     made.incomplete = part.as_ref().map(stop::Part::mark).or(missing.clone());
     out.write("paper.json", &made.to_json())?;
+    out.write("junit.xml", &junit::junit(&made)?)?;
     let title = format!("Varve: {}, measured again", paper.title);
     out.write("index.html", &paper_page(&title, &made, &sections))?;
     tell(args, &out, &made, &sections)?;

@@ -30,6 +30,7 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
         assert!(output.status.success(), "{}", words(&output));
         let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         files.push((read("paper.json"), read("index.html")));
+        as_junit(&read("junit.xml"), &read("paper.json"));
         let told = words(&output);
         assert!(
             told.contains("within") && told.contains("Table 4"),
@@ -105,6 +106,28 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains(" src=\""));
 }
 
+/// Servers of continuous integration see each row once: a failure is a difference that nothing
+/// explains, and what is not compared is no success.
+fn as_junit(xml: &str, json: &str) {
+    let report: Value = serde_json::from_str(json).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let sum = |what: &str| report["summary"][what].as_u64().unwrap() as usize;
+    let head = xml.lines().nth(1).unwrap();
+    let count = |what: &str| {
+        let (_, rest) = head.split_once(&format!("{what}=\"")).unwrap();
+        rest.split('"').next().unwrap().parse::<usize>().unwrap()
+    };
+    assert_eq!(count("tests"), rows.len());
+    assert_eq!(xml.matches("<testcase ").count(), rows.len());
+    assert_eq!(count("failures"), sum("unexplained"), "{head}");
+    assert_eq!(
+        count("skipped"),
+        rows.len() - sum("within") - sum("unexplained")
+    );
+    assert!(count("skipped") > 0 && sum("within") > 0, "{head}");
+    assert!(!xml.contains("time="), "it holds no times");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_with_what_would() {
     let dir = tempfile::tempdir().unwrap();
@@ -154,6 +177,7 @@ fn the_same_on_one_process_and_two(paper: &str, part: &str) -> Value {
         assert!(output.status.success(), "{}", words(&output));
         let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         files.push((read("paper.json"), read("index.html")));
+        as_junit(&read("junit.xml"), &read("paper.json"));
     }
     assert_eq!(files[0], files[1], "one process and two");
     let report: Value = serde_json::from_str(&files[0].0).unwrap();

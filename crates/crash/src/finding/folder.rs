@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// What came of writing a folder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,6 +41,21 @@ pub trait Store {
     /// # Errors
     /// What the host says.
     fn file(&mut self, path: &str, content: &Content<'_>) -> io::Result<()>;
+    /// A file that grows until [`take`](Store::take) gives it its name.
+    ///
+    /// # Errors
+    /// What the host says.
+    fn scratch(&self) -> io::Result<NamedTempFile> {
+        NamedTempFile::new()
+    }
+    /// Gives a file that has grown its name, over an old one if there is one.
+    ///
+    /// # Errors
+    /// What the host says.
+    fn take(&mut self, path: &str, part: NamedTempFile) -> io::Result<()> {
+        let text = std::fs::read_to_string(part.path())?;
+        self.file(path, &Content::Text(text))
+    }
 }
 
 /// What a file holds.
@@ -69,6 +85,19 @@ impl Store for Folder<'_> {
             let _ = std::fs::remove_file(&path);
         }
         outcome
+    }
+
+    fn scratch(&self) -> io::Result<NamedTempFile> {
+        std::fs::create_dir_all(self.0)?;
+        NamedTempFile::new_in(self.0)
+    }
+
+    fn take(&mut self, path: &str, part: NamedTempFile) -> io::Result<()> {
+        // Everyone may read it, as every other file here.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        part.as_file().set_permissions(mode)?;
+        let named = part.persist(self.0.join(path));
+        named.map(drop).map_err(|e| e.error)
     }
 }
 

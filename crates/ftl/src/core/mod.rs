@@ -145,6 +145,10 @@ impl Ftl {
     pub fn take_operations(&mut self) -> Vec<Operation> {
         self.nand.take_operations()
     }
+    /// The die of an operation.
+    pub fn die_of(&self, operation: &Operation) -> u32 {
+        self.nand.geometry().die_of(operation.block)
+    }
     /// Operations on the chips that a cut could still undo or tear.
     pub fn undo_len(&self) -> usize {
         self.nand.undo_len()
