@@ -4,10 +4,12 @@ use crate::Served;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send as send_some};
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -27,21 +29,69 @@ impl Close {
     }
 }
 
-/// Listens at a path. A socket that is left behind, at which nobody listens, is replaced.
-pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    let listener = match UnixListener::bind(path) {
-        Err(e) if e.kind() == ErrorKind::AddrInUse => {
-            match UnixStream::connect(path) {
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
-                _ => return Err(e),
+/// A socket that has a name among the files of the host.
+pub struct Named {
+    pub listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the inode.
+    inode: (u64, u64),
+}
+
+impl Named {
+    /// Listens at a path. A socket that is left behind, at which nobody listens, is replaced;
+    /// whatever else stands there is not touched.
+    pub fn bind(path: &Path) -> io::Result<Named> {
+        let listener = match UnixListener::bind(path) {
+            Err(e) if e.kind() == ErrorKind::AddrInUse => {
+                clear_away(path)?;
+                UnixListener::bind(path)?
             }
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)?
+            other => other?,
+        };
+        listener.set_nonblocking(true)?;
+        let inode = inode_of(&path.symlink_metadata()?);
+        Ok(Named {
+            listener,
+            path: path.to_path_buf(),
+            inode,
+        })
+    }
+
+    /// Removes the name, unless it stands for something else by then.
+    pub fn remove(&self) {
+        let found = self.path.symlink_metadata();
+        if found.is_ok_and(|found| inode_of(&found) == self.inode) {
+            // Somebody else removed it meanwhile, or the folder is gone.
+            let _ = std::fs::remove_file(&self.path);
         }
-        other => other?,
-    };
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    }
+}
+
+fn inode_of(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// Removes a socket at which nobody listens.
+fn clear_away(path: &Path) -> io::Result<()> {
+    // To connect to a file of another kind is refused as well, and it follows links.
+    let kind = path.symlink_metadata()?.file_type();
+    if !kind.is_socket() {
+        let kind = match (kind.is_symlink(), kind.is_dir()) {
+            (true, _) => "a symbolic link",
+            (_, true) => "a folder",
+            _ => "a file",
+        };
+        let why = format!("there is {kind} already, which is left alone: name a path that is free");
+        return Err(io::Error::new(ErrorKind::AlreadyExists, why));
+    }
+    match UnixStream::connect(path) {
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(e) => Err(e),
+        Ok(_) => Err(io::Error::new(
+            ErrorKind::AddrInUse,
+            "somebody listens there already",
+        )),
+    }
 }
 
 /// The next client of a listener that does not block; none at the end.

@@ -4,7 +4,7 @@ use super::address::Address;
 use super::hello;
 use super::transmit;
 use crate::Served;
-use crate::socket::{Close, bind_unix, next_client, send, wait};
+use crate::socket::{Close, Named, next_client, send, wait};
 use rt::JoinHandle;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -12,7 +12,6 @@ use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 /// Most clients at once; each has memory for what is on its way.
@@ -29,7 +28,7 @@ pub struct Options {
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(Named),
 }
 
 /// A socket for clients of NBD.
@@ -42,10 +41,10 @@ impl Server {
     /// Listens. A Unix socket that is left behind, at which nobody listens, is replaced.
     ///
     /// # Errors
-    /// Somebody listens there, or the host refuses.
+    /// Somebody listens there, something else than a socket has the name, or the host refuses.
     pub fn bind(address: &Address) -> io::Result<Server> {
         let (listener, address) = match address {
-            Address::Unix(path) => (Listener::Unix(bind_unix(path)?), address.clone()),
+            Address::Unix(path) => (Listener::Unix(Named::bind(path)?), address.clone()),
             Address::Tcp(host, port) => {
                 let listener = TcpListener::bind((host.as_str(), *port))?;
                 listener.set_nonblocking(true)?;
@@ -98,16 +97,16 @@ impl Server {
             served.end();
         }
         join(clients)?;
-        if let Address::Unix(path) = &self.address {
-            let _ = std::fs::remove_file(path);
+        if let Listener::Unix(socket) = &self.listener {
+            socket.remove();
         }
         done
     }
 
     fn accept(&self, served: &Served) -> io::Result<Option<OwnedFd>> {
         match &self.listener {
-            Listener::Unix(listener) => next_client(listener.as_fd(), served, || {
-                listener.accept().map(|(stream, _)| stream.into())
+            Listener::Unix(socket) => next_client(socket.listener.as_fd(), served, || {
+                socket.listener.accept().map(|(stream, _)| stream.into())
             }),
             Listener::Tcp(listener) => next_client(listener.as_fd(), served, || {
                 let (stream, _) = listener.accept()?;

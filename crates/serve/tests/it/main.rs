@@ -9,6 +9,7 @@ mod jftl;
 mod kernel;
 mod nbd;
 mod served;
+mod sockets;
 mod vhost;
 
 /// The entry of this program where it runs inside of a guest.
