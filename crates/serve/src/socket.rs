@@ -1,7 +1,8 @@
 //! What the sockets of all protocols have in common.
 
 use crate::Served;
-use rustix::event::{PollFd, PollFlags, poll};
+use base::Time;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send as send_some};
 use std::fs::Metadata;
@@ -10,6 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -125,12 +129,18 @@ fn is_passing(e: &io::Error) -> bool {
     )
 }
 
-/// Sends bytes. A client that reads nothing is waited for until it goes, or the server ends.
-pub fn send(stream: BorrowedFd<'_>, served: &Served, mut bytes: &[u8]) -> Result<(), Close> {
+/// Sends bytes. A client that reads nothing is waited for until it goes, the server ends, or that
+/// time has come.
+pub fn send(
+    stream: BorrowedFd<'_>,
+    served: &Served,
+    until: Option<Time>,
+    mut bytes: &[u8],
+) -> Result<(), Close> {
     while !bytes.is_empty() {
         match send_some(stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) => bytes = &bytes[sent..],
-            Err(Errno::AGAIN) => wait(stream, served, PollFlags::OUT)?,
+            Err(Errno::AGAIN) => wait_until(stream, served, PollFlags::OUT, until)?,
             Err(Errno::INTR) => {}
             Err(_) => return Err(Close::ByClient),
         }
@@ -140,16 +150,35 @@ pub fn send(stream: BorrowedFd<'_>, served: &Served, mut bytes: &[u8]) -> Result
 
 /// Waits for a socket, or for the end.
 pub fn wait(stream: BorrowedFd<'_>, served: &Served, what: PollFlags) -> Result<(), Close> {
+    wait_until(stream, served, what, None)
+}
+
+/// Waits for a socket, for the end, or until that time of `rt`'s clock, which is the client's
+/// fault.
+pub fn wait_until(
+    stream: BorrowedFd<'_>,
+    served: &Served,
+    what: PollFlags,
+    until: Option<Time>,
+) -> Result<(), Close> {
     let end = served.end_fd();
     let mut fds = [
         PollFd::from_borrowed_fd(stream, what),
         PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN),
     ];
     loop {
-        match poll(&mut fds, None) {
+        let left = until.map(|until| {
+            let nanos = until.0.saturating_sub(rt::now().0);
+            Timespec {
+                tv_sec: (nanos / SECOND) as i64,
+                tv_nsec: (nanos % SECOND) as _,
+            }
+        });
+        match poll(&mut fds, left.as_ref()) {
             Err(Errno::INTR) => {}
             Err(e) => return Err(Close::broken(format!("waiting for the client: {e}"))),
             Ok(_) if !fds[1].revents().is_empty() => return Err(Close::ByServer),
+            Ok(0) => return Err(Close::broken("it has kept us waiting too long")),
             Ok(_) => return Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use varve_serve::{Served, nbd};
 fn named(name: &str) -> nbd::Options {
     nbd::Options {
         name: name.into(),
-        read_only: false,
+        ..nbd::Options::default()
     }
 }
 
@@ -294,8 +294,8 @@ for act in [lambda: h.pwrite(bytes(512), 0), lambda: h.trim(512, 0), lambda: h.z
 assert h.pread(512, 0) == bytes(512)
 ";
     let options = nbd::Options {
-        name: String::new(),
         read_only: true,
+        ..nbd::Options::default()
     };
     by_nbd(served(&spy), options, |socket| {
         let script = script.replace("URI", &format!("'{}'", uri(socket, "")));
@@ -336,6 +336,15 @@ impl Raw {
             .concat(),
         );
         self.send(data);
+    }
+
+    /// Reads to the end of a connection of which we keep our side open.
+    fn rest_of_silent(mut self) {
+        self.0
+            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+            .unwrap();
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).expect("the server lets go");
     }
 
     /// Begins in the old way, which answers ten bytes.
@@ -573,6 +582,37 @@ fn more_clients_than_there_is_room_for_are_not_let_in() {
         !told.is_empty() && told.iter().all(|why| why.contains("too many")),
         "{told:?}"
     );
+}
+
+/// Those who say nothing, or begin and go on with nothing, make room for others.
+#[test]
+fn clients_that_choose_no_export_are_let_go() {
+    let spy = Spy::new(true);
+    let options = nbd::Options {
+        patience: base::Nanos(200_000_000),
+        ..named("")
+    };
+    let told = by_nbd(served(&spy), options, |socket| {
+        let mut silent: Vec<Raw> = (0..15)
+            .map(|_| Raw(UnixStream::connect(socket).unwrap()))
+            .collect();
+        let mut begun = Raw::greeted(socket);
+        begun.send(b"IHAVE");
+        silent.push(begun);
+        // Each of them sees its end, though it sends nothing more.
+        for client in silent {
+            client.rest_of_silent();
+        }
+        // Who has chosen may be silent as long as it likes.
+        let mut raw = Raw::begun(socket);
+        rt::sleep(base::Nanos(400_000_000));
+        raw.request(0, 0, 0, 512);
+        assert_eq!(raw.error(), 0);
+        raw.read(512);
+        works(socket);
+    });
+    let silent = told.iter().filter(|why| why.contains("waiting too long"));
+    assert_eq!(silent.count(), 16, "{told:?}");
 }
 
 proptest! {
