@@ -53,6 +53,7 @@ const EXT4: (&str, &str, &str) = ("ext4", "16", "mke2fs -q -F -t ext4 -b 4096 $V
 /// The first fsync behind a mount or a checkpoint does not wait for its node in Linux
 /// (docs/results/crash-kernel.md), so another file's comes first.
 #[test]
+#[ignore = "a minute in QEMU"]
 fn the_kernels_f2fs_keeps_what_fsync_promised_behind_another_fsync() {
     let dir = folder();
     let f2fs = ("f2fs", "64", "mkfs.f2fs -q $VARVE_DEVICE");
@@ -64,6 +65,7 @@ fn the_kernels_f2fs_keeps_what_fsync_promised_behind_another_fsync() {
 }
 
 #[test]
+#[ignore = "a minute in QEMU"]
 fn the_kernels_ext4_keeps_what_fsync_promised_with_barriers_only() {
     let dir = folder();
     let count = |seen: &serde_json::Value, key: &str| seen[key].as_u64().expect("a count");
@@ -129,6 +131,7 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// One signal ends the command at once, with its guests and folders, in the middle of a script; a
 /// command that is killed leaves no guest behind.
 #[test]
+#[ignore = "two boots of two guests"]
 fn a_signal_ends_the_command_and_its_guests() {
     for signal in ["-INT", "-KILL"] {
         let dir = folder();

@@ -4,6 +4,7 @@
 mod cuts;
 mod device;
 mod frontend;
+mod fuzz;
 mod homes;
 mod jftl;
 mod kernel;
