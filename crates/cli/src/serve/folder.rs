@@ -34,7 +34,9 @@ impl Folder {
     /// # Errors
     /// The host refuses.
     pub fn mount(path: &Path, served: &Arc<Served>) -> Result<Folder, Failure> {
-        let mounted = mounted(path, served)?;
+        // The kernel's tables, in which it is looked for at the end, have no relative paths.
+        let path = (path.canonicalize()).map_err(|e| failed(format!("{}: {e}", shown(path))))?;
+        let mounted = mounted(&path, served)?;
         let device = mounted.device();
         let served = served.clone();
         let session = thread::spawn(move || {
@@ -42,8 +44,6 @@ impl Folder {
             served.end();
             done.map_err(failed)
         });
-        // The kernel's tables have no relative paths.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         Ok(Folder {
             path,
             device,
