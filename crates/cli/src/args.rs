@@ -22,6 +22,7 @@ use workers::workers;
 
 use crate::progress::Progress;
 use crate::size;
+use clap::builder::ArgPredicate;
 use clap::{Parser, Subcommand, ValueEnum};
 use crash::campaign::{Look, Reach};
 use crash::plan::Job;
@@ -84,7 +85,7 @@ pub enum Command {
     Mount(MountArgs),
     /// Takes a mount away and waits until its volume is clean.
     Umount(UmountArgs),
-    /// Serves a device to other programs: vhost-user, NBD.
+    /// Serves a device to other programs: vhost-user, NBD, a file.
     Serve(ServeArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
@@ -364,8 +365,14 @@ pub struct CrashArgs {
     /// Most writes that a subset singles out.
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub subset: u32,
-    /// Places inside a write at which it may break off.
-    #[arg(long, default_value_t = 2, value_name = "N")]
+    /// Places inside a write at which it may break off. With --kernel the default is 0: the ext4 of
+    /// Linux writes its superblock of two sectors in place, and does not mount a torn one.
+    #[arg(
+        long,
+        default_value_t = 2,
+        value_name = "N",
+        default_value_if("kernel", ArgPredicate::IsPresent, "0")
+    )]
     pub torn: u32,
     /// Most states of one cut.
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -409,6 +416,9 @@ pub struct CrashArgs {
     /// Writes the recording as such a log, for tools like replay-log of xfstests.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "dir"], requires = "run")]
     pub write_log: Option<PathBuf>,
+    /// Replaces a file that exists by that log.
+    #[arg(long, requires = "write_log")]
+    pub force: bool,
     /// With --image, a command that says with exit code 0 that the image `$VARVE_STATE` is whole,
     /// and keeps what `$VARVE_ACKED` holds, a line for each acknowledgement
     /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs]. With --dir, a judge that is

@@ -51,7 +51,9 @@ pub use journal::{
 pub use options::MountOptions;
 pub use room::Room;
 pub use rt::{WallTime, signals};
-pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
+pub use saved::{
+    check_absent, load_image_onto, read_device, write_device, write_image_whole, write_whole,
+};
 pub use scheme::Scheme;
 pub use stack::Stack;
 pub use vfs::{

@@ -70,7 +70,7 @@ impl Machine {
                 .packages
                 .iter()
                 .filter_map(|name| plan.package(name))
-                .find(|package| !has_program(&package.program))?;
+                .find(|package| !plan.provides(package, has_program))?;
             Some(format!("Debian package {} is not installed", missing.name))
         })
     }

@@ -177,7 +177,7 @@ fn each_wrong_program_is_mended_as_a_person_would() {
                 (Vec::new(), false)
             }
         };
-        let mut found = suggested(said);
+        let mut found = suggested(&said);
         found.sort();
         wanted.sort();
         let told = said.contains("note: no added sync mends this recording: ");
