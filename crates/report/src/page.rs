@@ -235,6 +235,7 @@ mod tests {
                 rated_erases: 3000,
                 blocks: 500,
                 years: Some(years),
+                basis: wear::Basis::Long,
                 ..wear::Wear::default()
             });
         }

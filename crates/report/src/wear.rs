@@ -85,7 +85,7 @@ impl Basis {
     pub fn words(self) -> &'static str {
         match self {
             Basis::AtMost => {
-                "At most, because the run was too short for garbage collection to settle and its commands were not repeated."
+                "At most, because the run was too short for garbage collection to settle."
             }
             Basis::Roomy => {
                 "Little of the device holds data, so that garbage collection finds empty blocks; on a fuller one it lives shorter."

@@ -24,9 +24,10 @@ struct Within {
 }
 
 impl Within {
-    /// The span, if it lies within; times count from the beginning.
+    /// What of the span lies within; times count from the beginning.
     fn span(&self, name: String, from: Time, to: Time) -> Option<Span> {
-        let is_within = from >= self.begin && to <= self.end && to >= from;
+        let is_within = to >= from && to >= self.begin && from <= self.end;
+        let (from, to) = (from.max(self.begin), to.min(self.end));
         is_within.then(|| Span {
             name,
             start_ns: from.0 - self.begin.0,

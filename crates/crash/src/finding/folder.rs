@@ -56,6 +56,8 @@ pub trait Store {
         let text = std::fs::read_to_string(part.path())?;
         self.file(path, &Content::Text(text))
     }
+    /// Removes a file that an earlier report has left, if there is one.
+    fn remove(&mut self, _path: &str) {}
 }
 
 /// What a file holds.
@@ -93,11 +95,20 @@ impl Store for Folder<'_> {
     }
 
     fn take(&mut self, path: &str, part: NamedTempFile) -> io::Result<()> {
-        // Everyone may read it, as every other file here.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        part.as_file().set_permissions(mode)?;
-        let named = part.persist(self.0.join(path));
-        named.map(drop).map_err(|e| e.error)
+        let path = self.0.join(path);
+        // The rights that every other file here has.
+        let rights = File::create(&path)?.metadata()?.permissions();
+        let named = part.as_file().set_permissions(rights);
+        let named = named.and_then(|()| part.persist(&path).map(drop).map_err(|e| e.error));
+        if named.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        named
+    }
+
+    fn remove(&mut self, path: &str) {
+        // What is not there need not go.
+        let _ = std::fs::remove_file(self.0.join(path));
     }
 }
 

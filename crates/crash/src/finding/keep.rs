@@ -330,4 +330,7 @@ impl Store for Below<'_> {
     fn take(&mut self, path: &str, part: NamedTempFile) -> std::io::Result<()> {
         self.1.take(&format!("{}/{path}", self.0), part)
     }
+    fn remove(&mut self, path: &str) {
+        self.1.remove(&format!("{}/{path}", self.0));
+    }
 }

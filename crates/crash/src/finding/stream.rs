@@ -128,7 +128,14 @@ fn take(
     name: &str,
     part: Result<NamedTempFile, String>,
 ) -> Result<(), String> {
-    store.take(name, part?).map_err(|e| e.to_string())
+    match part {
+        Ok(part) => store.take(name, part).map_err(|e| e.to_string()),
+        Err(why) => {
+            // One of an earlier report would stand beside the others of this one.
+            store.remove(name);
+            Err(why)
+        }
+    }
 }
 
 /// The suites one behind the other, below a head that counts their test cases.

@@ -17,11 +17,13 @@ const SAME: f64 = 0.01;
 /// A window fills this many blocks at least, so that a single one is less than [`SAME`].
 const WINDOW_BLOCKS: f64 = 100.0;
 /// Erases lag behind filled blocks by the blocks that are open; a share covers what else differs.
-const LAG: f64 = 0.03;
+pub(super) const LAG: f64 = 0.03;
 /// Repetitions end when they have filled the device so many times.
 const MOST_FILLS: f64 = 8.0;
 /// They end as well after so many units of 4 KiB, which bounds the time that they take to seconds.
 const MOST_UNITS: u64 = 1_000_000;
+/// And after so many commands: reads and flushes take time, too, and fill nothing.
+const MOST_COMMANDS: f64 = 4_000_000.0;
 
 /// What repetitions came to.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -77,14 +79,15 @@ impl Window {
 
 impl Again<'_> {
     /// Repeats until the erases of a repetition settle, or long enough; `None` if the device refuses
-    /// a command.
+    /// a command, or a repetition fills nothing.
     pub fn settle(mut self, mut places: Places) -> Option<Settled> {
-        let (mut filled, mut units, mut slc) = (0.0, 0, 0.0);
+        let (mut filled, mut units, mut slc, mut commands) = (0.0, 0, 0.0, 0.0);
         let mut before: Option<Due> = None;
         let mut alike = 0;
         loop {
             let window = self.window(&mut places)?;
             (filled, units) = (filled + window.filled, units + window.units);
+            commands += window.repetitions * self.commands.len() as f64;
             let same = before.is_some_and(|before| window.like(&before));
             slc += window.due.slc * window.repetitions;
             let works = !self.collects || window.erased >= window.filled * (1.0 - LAG);
@@ -92,11 +95,13 @@ impl Again<'_> {
             // A slow growth looks like none from one window to the next, so three have to agree.
             alike = if same && steady { alike + 1 } else { 0 };
             let settled = alike >= 2;
-            let enough = filled >= MOST_FILLS * f64::from(self.blocks) || units >= MOST_UNITS;
-            if settled || enough || window.filled == 0.0 {
+            let enough = filled >= MOST_FILLS * f64::from(self.blocks)
+                || units >= MOST_UNITS
+                || commands >= MOST_COMMANDS;
+            if settled || enough {
                 return Some(Settled {
                     due: window.due,
-                    settled: settled || window.filled == 0.0,
+                    settled,
                 });
             }
             before = Some(window.due);
@@ -118,7 +123,12 @@ impl Again<'_> {
             let since = self.flash().since(&before);
             let all = due(&since);
             let filled = all.ordinary + all.slc;
-            if filled >= wanted || filled == 0.0 || since.host_pages >= MOST_UNITS {
+            if filled == 0.0 {
+                // Nothing that repetitions could tell.
+                return None;
+            }
+            let many = repetitions * self.commands.len() as f64 >= MOST_COMMANDS / 4.0;
+            if filled >= wanted || many || since.host_pages >= MOST_UNITS {
                 let due = Due {
                     ordinary: all.ordinary / repetitions,
                     slc: all.slc / repetitions,

@@ -4,7 +4,7 @@
 //! that are made anew lie elsewhere each time, and a volume without discard comes to use all of its
 //! device. So the calls are repeated on the file system, in a life of its own on a copy of the device.
 
-use super::again::due;
+use super::again::{LAG, due};
 use crate::life::live;
 use crate::recording::Recording;
 use crate::workload::Pacing;
@@ -26,6 +26,9 @@ pub(super) struct Repeated {
     pub due: Due,
     /// Whether they had settled.
     pub settled: bool,
+    /// Whether collection erased as many blocks as were filled at the end; before that, the
+    /// repetitions use up empty blocks, and are alike for want of it.
+    pub collected: bool,
 }
 
 /// The erases of a repetition of the recording on the device that its run left.
@@ -70,11 +73,48 @@ fn judge(all: &[FlashStats]) -> Repeated {
             slc: sum.slc / n,
         }
     };
-    let (early, late) = all.split_at(all.len() / 2);
-    let (early, late) = (mean(early), mean(late));
-    let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b);
+    let (earlier, later) = all.split_at(all.len() / 2);
+    let (early, late) = (mean(earlier), mean(later));
+    let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b) + 1.0 / later.len().max(1) as f64;
+    let erased: u64 = later.iter().map(|flash| flash.erases).sum();
+    let filled = (late.ordinary + late.slc) * later.len() as f64;
     Repeated {
         due: mean(all),
+        collected: erased as f64 + 1.0 >= filled * (1.0 - LAG),
         settled: near(early.ordinary, late.ordinary) && near(early.slc, late.slc),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Repetitions that fill 10.5 blocks each, and erase these.
+    fn repetitions(erases: [u64; 8]) -> Vec<FlashStats> {
+        let one = |erases| {
+            let mut flash = FlashStats::default();
+            flash.used.ordinary = 10_500;
+            flash.erases = erases;
+            flash
+        };
+        erases.map(one).to_vec()
+    }
+
+    #[test]
+    fn repetitions_on_empty_blocks_say_nothing_of_collection() {
+        let never = judge(&repetitions([0; 8]));
+        assert!(never.settled && !never.collected);
+        // It began in the middle.
+        let late = judge(&repetitions([0, 0, 0, 2, 10, 11, 10, 11]));
+        assert!(late.settled && late.collected && late.due.ordinary == 10.5);
+    }
+
+    #[test]
+    fn halves_that_differ_have_not_settled() {
+        let mut all = repetitions([10; 8]);
+        for flash in &mut all[4..] {
+            flash.used.ordinary = 12_000;
+        }
+        assert!(!judge(&all).settled);
     }
 }

@@ -95,7 +95,7 @@ impl Ran<'_> {
             };
         }
         let known = match self.pacing() {
-            Some(pacing) => self.calls_repeated(pacing),
+            Some(pacing) => self.calls_repeated(pacing, used > ROOMY),
             None if self.kept.over => None,
             None => self.commands_repeated((blocks, lead), used > ROOMY),
         };
@@ -112,14 +112,16 @@ impl Ran<'_> {
         self.workload.background().is_nothing().then_some(pacing)
     }
 
-    /// The erases of a repetition of the calls; `None` if one of them fails.
-    fn calls_repeated(&self, pacing: Pacing) -> Option<Known> {
+    /// The erases of a repetition of the calls; `None` if one of them fails. With `full`, so much of
+    /// the device holds data that collection has to work in the long run.
+    fn calls_repeated(&self, pacing: Pacing, full: bool) -> Option<Known> {
         let model = self.model.clone();
         let repeated = calls::repeated(self.config, (self.recording, pacing), model).ok()?;
         Some(Known {
             due: repeated.due,
             bounds: None,
             basis: match repeated.settled {
+                _ if full && !repeated.collected => Basis::AtMost,
                 true => Basis::Repeated,
                 false => Basis::Unsettled,
             },

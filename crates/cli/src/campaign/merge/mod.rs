@@ -98,12 +98,20 @@ impl Merge<'_> {
         })
     }
 
-    /// What the store has of a job. One that is wrong again by now is an error.
+    /// What the store has of a job. One that is wrong again by now is an error, and so is one that
+    /// was there when the results were counted.
     fn look(&self, job: &Planned) -> Result<Has, Failure> {
         if let Some(why) = differ(self.store, job)? {
             return Err(failed(why));
         }
-        look(self.store, &job.id)
+        let found = look(self.store, &job.id)?;
+        if self.incomplete.is_none() && matches!(found, Has::Nothing | Has::Damaged(_)) {
+            return Err(failed(format!(
+                "the result of job {} has gone from the store meanwhile: `varve campaign work` makes it again",
+                job.number
+            )));
+        }
+        Ok(found)
     }
 
     /// The results by the ids of their jobs.

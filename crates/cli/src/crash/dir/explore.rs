@@ -150,6 +150,11 @@ impl<'a> Trial<'a> {
         self.ask = Ask::Nobody;
         let began = Instant::now();
         let explored = self.explored()?;
+        if !explored.complete {
+            return Err(failed(
+                "the trees were not made to their end, so nothing is planned",
+            ));
+        }
         let making = began.elapsed().as_secs_f64();
         let mut judge = self.judge().map_err(failed)?;
         let (after, told) = (
