@@ -71,7 +71,7 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
         return say_json(&json!({
             "image": out::path(&args.image), "fs": fs.to_string(),
             "blocks": made.blocks, "block_bytes": made.block_bytes, "inodes": made.inodes(),
-            "journal_blocks": log.as_ref().map_or(u64::from(made.journal_blocks), |(_, log)| log.blocks().into()),
+            "journal_blocks": log.as_ref().map_or(u64::from(made.journal_blocks), |(_, log)| log.blocks()),
             "journal_device": log.as_ref().map(|(path, _)| out::path(path)),
         }));
     }

@@ -44,7 +44,7 @@ pub struct Timeline {
 
 impl Timeline {
     /// Its groups of tracks, from the caller down to the cells: the word of each, and its tracks.
-    fn groups(&self) -> [(&'static str, Vec<(&str, &[Span])>); 6] {
+    fn groups(&self) -> [(&'static str, Vec<Named<'_>>); 6] {
         [
             ("sync", vec![("", &self.syncs[..])]),
             ("task", named(&self.tasks)),
@@ -56,7 +56,10 @@ impl Timeline {
     }
 }
 
-fn named(tracks: &[Track]) -> Vec<(&str, &[Span])> {
+/// A track: its name and its spans.
+type Named<'a> = (&'a str, &'a [Span]);
+
+fn named(tracks: &[Track]) -> Vec<Named<'_>> {
     let spans = tracks.iter();
     spans
         .map(|track| (track.name.as_str(), &track.spans[..]))

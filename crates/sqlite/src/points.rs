@@ -9,6 +9,9 @@
 //! A task gives way only while no mutex of SQLite is held: these are mutexes of the process, which
 //! another simulation may wait for on another OS thread (sqlite-S4), and what they guard is no
 //! state of a database. A connection has none of its own (sqlite-S5).
+// SQLite calls from C, on the OS thread of a simulation or outside of any: what is asked for and
+// held belongs to that thread.
+#![allow(clippy::disallowed_types)]
 
 use std::cell::Cell;
 

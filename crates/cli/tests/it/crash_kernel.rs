@@ -1,5 +1,6 @@
 //! `varve crash --kernel` and `--log`: the ext4 of a Linux kernel in a guest, and a log of
 //! dm-log-writes.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::program::{folder, run, varve_in, words};
 use std::path::Path;

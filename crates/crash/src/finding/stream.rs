@@ -173,6 +173,7 @@ fn indented(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)]
 mod tests {
     use super::super::folder::Folder;
     use super::super::report::tests::{campaign, parts};

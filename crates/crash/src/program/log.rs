@@ -175,6 +175,7 @@ fn mark(text: &str) -> Entry {
 const _: () = assert!(BLOCK.is_multiple_of(SECTOR), "blocks are whole sectors");
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
     use blockdev::spec::Write as Wrote;

@@ -143,7 +143,8 @@ fn runs(mut units: Vec<u32>) -> Vec<(u32, u32, u32)> {
 /// First unit and number of units of a write of file data in whole units.
 fn data(lba: Lba, pieces: &[Piece]) -> Option<(u32, u32)> {
     let bytes: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
-    let whole = bytes % BLOCK_BYTES == 0 && lba.0 % SECTORS_PER_BLOCK == 0 && bytes > 0;
+    let whole =
+        bytes.is_multiple_of(BLOCK_BYTES) && lba.0.is_multiple_of(SECTORS_PER_BLOCK) && bytes > 0;
     let data = pieces.iter().all(|piece| piece.class == Class::Data);
     let first = u32::try_from(lba.0 / SECTORS_PER_BLOCK).ok()?;
     (whole && data).then_some((first, (bytes / BLOCK_BYTES) as u32))
