@@ -1,7 +1,7 @@
-//! Estimates the energy that a device takes for a run from what was counted. This is a model and not a
-//! measurement: each class of operation has a constant, which stands in the device's profile with its
-//! source, and docs/design/energy.md says what is made of them. What no count shows (CPU work of the
-//! file system, background work of the controller) is not in it.
+//! Estimates the energy that a device takes for a run from what was counted. This is a model and
+//! not a measurement: each class of operation has a constant, which stands in the device's profile
+//! with its source, and docs/design/energy.md says what is made of them. What no count shows (CPU
+//! work of the file system, background work of the controller) is not in it.
 
 use crate::metrics::round;
 use crate::results::{Device, Flash};
@@ -119,8 +119,8 @@ pub struct Joules {
     pub parts: BTreeMap<String, f64>,
 }
 
-/// The energy of an operation in words, millijoules; `not known` for a device whose profile does not
-/// say what it takes.
+/// The energy of an operation in words, millijoules; `not known` for a device whose profile does
+/// not say what it takes.
 pub fn per_op(joules: Option<&Joules>, ops: u64) -> String {
     joules.map_or("not known".into(), |joules| {
         format!("{:.3}", joules.device * 1000.0 / ops.max(1) as f64)

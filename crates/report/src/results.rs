@@ -70,8 +70,8 @@ pub struct Run {
     /// How often the blocks were erased since the device was new; absent without flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erased: Option<Erased>,
-    /// Energy of the storage device in the measured part, an estimate from a model, joules; absent if
-    /// the profile does not say what the device takes.
+    /// Energy of the storage device in the measured part, an estimate from a model, joules; absent
+    /// if the profile does not say what the device takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<Joules>,
     /// For a recording: which files, calls and processes caused the bytes written.

@@ -2,10 +2,10 @@
 //! part uses up of them.
 //!
 //! Erases are predicted and not counted, because a short run on a fresh device uses free blocks and
-//! erases none; in the long run each block is erased once each time that it was filled. Who fills in
-//! [`Due`] says by [`Basis`] how far collection had settled. The prediction takes two things as they
-//! are in the measured part: the rate goes on day and night, and erases are spread evenly over the
-//! blocks of each kind of cells.
+//! erases none; in the long run each block is erased once each time that it was filled. Who fills
+//! in [`Due`] says by [`Basis`] how far collection had settled. The prediction takes two things as
+//! they are in the measured part: the rate goes on day and night, and erases are spread evenly over
+//! the blocks of each kind of cells.
 
 use crate::best::best;
 use crate::metrics::round;
@@ -65,8 +65,8 @@ pub enum Basis {
     Roomy,
     /// By what the measured part filled, which is more than the whole device several times over.
     Long,
-    /// The calls of a recording, or else the commands of the measured part, were repeated on a copy of
-    /// the device, until the erases of a repetition did not change any more.
+    /// The calls of a recording, or else the commands of the measured part, were repeated on a copy
+    /// of the device, until the erases of a repetition did not change any more.
     Repeated,
     /// The same, and they still changed when the repetitions were ended: about.
     Unsettled,
@@ -141,11 +141,12 @@ pub struct Wear {
     /// How the erases are known.
     #[serde(default)]
     pub basis: Basis,
-    /// Years until all rated erases of one kind of cells are used; absent if nothing was programmed.
+    /// Years until all rated erases of one kind of cells are used; absent if nothing was
+    /// programmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub years: Option<f64>,
-    /// Fewest and most years, if all data went anywhere among what is stored, or to the places of the
-    /// measured part again; absent where that makes little difference.
+    /// Fewest and most years, if all data went anywhere among what is stored, or to the places of
+    /// the measured part again; absent where that makes little difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub years_range: Option<(f64, f64)>,
     /// Operations until then.
@@ -199,8 +200,8 @@ impl Wear {
             host_tb: until(flash.host_pages as f64 * UNIT_BYTES / 1e12),
         }
     }
-    /// The life in words, as `6.1 years`, `at most 6.1 years` or `6.1 years (5.0 to 6.9)`; `None` if
-    /// nothing was programmed.
+    /// The life in words, as `6.1 years`, `at most 6.1 years` or `6.1 years (5.0 to 6.9)`; `None`
+    /// if nothing was programmed.
     pub fn life(&self) -> Option<String> {
         let years = self.years?;
         let bound = self.basis.bound();

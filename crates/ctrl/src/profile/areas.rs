@@ -1,5 +1,5 @@
-//! How many blocks of each kind of cells a device has, and how often each may be erased: what wear is
-//! told by.
+//! How many blocks of each kind of cells a device has, and how often each may be erased: what wear
+//! is told by.
 
 use super::{Kind, Profile, ProfileError};
 use base::BLOCK_BYTES;

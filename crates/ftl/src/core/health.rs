@@ -41,8 +41,8 @@ pub struct Health {
 }
 
 /// Blocks that were used up, in thousandths of a block: each has to be erased once before it can be
-/// used again, whether or not that has been done yet. The map areas are erased whole, with few pages
-/// programmed, so that pages alone do not tell.
+/// used again, whether or not that has been done yet. The map areas are erased whole, with few
+/// pages programmed, so that pages alone do not tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Used {
     /// Of ordinary blocks, by the pages programmed in them.

@@ -1,5 +1,5 @@
-//! How long the card lasts, in the page that says which scheme to choose: by scheme and use, by free
-//! space and rate of writing, and the schemes of F2FS beside those of ext4.
+//! How long the card lasts, in the page that says which scheme to choose: by scheme and use, by
+//! free space and rate of writing, and the schemes of F2FS beside those of ext4.
 
 use super::choosing::{BASE, COLUMNS, JOURNALED, NONE, SIZE_MIB, USES, Use, job, line, per_cent};
 use super::job::{Job, Outcomes, run_of};

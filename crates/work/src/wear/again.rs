@@ -2,9 +2,9 @@
 //! repetition settle.
 //!
 //! A short run says little of the erases that it will come to: a fresh device has free blocks, so
-//! that collection copies nothing yet, and an SLC area that is not full folds nothing. Repeating the
-//! commands at their own pace brings the model there, with all that its firmware does in idle time.
-//! A command is not given before those have ended whose end its submitter knew.
+//! that collection copies nothing yet, and an SLC area that is not full folds nothing. Repeating
+//! the commands at their own pace brings the model there, with all that its firmware does in idle
+//! time. A command is not given before those have ended whose end its submitter knew.
 
 use super::keep::Command;
 use super::places::Places;
@@ -78,8 +78,8 @@ impl Window {
 }
 
 impl Again<'_> {
-    /// Repeats until the erases of a repetition settle, or long enough; `None` if the device refuses
-    /// a command, or a repetition fills nothing.
+    /// Repeats until the erases of a repetition settle, or long enough; `None` if the device
+    /// refuses a command, or a repetition fills nothing.
     pub fn settle(mut self, mut places: Places) -> Option<Settled> {
         let (mut filled, mut units, mut slc, mut commands) = (0.0, 0, 0.0, 0.0);
         let mut before: Option<Due> = None;

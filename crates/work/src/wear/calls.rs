@@ -2,7 +2,8 @@
 //!
 //! What a longer recording does to the device cannot be read off the commands of a short one: files
 //! that are made anew lie elsewhere each time, and a volume without discard comes to use all of its
-//! device. So the calls are repeated on the file system, in a life of its own on a copy of the device.
+//! device. So the calls are repeated on the file system, in a life of its own on a copy of the
+//! device.
 
 use super::again::{LAG, due};
 use crate::life::live;

@@ -112,8 +112,8 @@ impl Ran<'_> {
         self.workload.background().is_nothing().then_some(pacing)
     }
 
-    /// The erases of a repetition of the calls; `None` if one of them fails. With `full`, so much of
-    /// the device holds data that collection has to work in the long run.
+    /// The erases of a repetition of the calls; `None` if one of them fails. With `full`, so much
+    /// of the device holds data that collection has to work in the long run.
     fn calls_repeated(&self, pacing: Pacing, full: bool) -> Option<Known> {
         let model = self.model.clone();
         let repeated = calls::repeated(self.config, (self.recording, pacing), model).ok()?;
@@ -137,8 +137,8 @@ impl Ran<'_> {
         Some(self.model.mapped().len() as f64 * BLOCK_BYTES as f64 / all)
     }
 
-    /// The erases of a repetition; `None` if the device refuses the commands. With `full`, so much of
-    /// it holds data that it matters where new data goes.
+    /// The erases of a repetition; `None` if the device refuses the commands. With `full`, so much
+    /// of it holds data that it matters where new data goes.
     fn commands_repeated(&self, (blocks, lead): (u32, u32), full: bool) -> Option<Known> {
         let again = |places| {
             let again = Again {

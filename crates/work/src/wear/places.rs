@@ -1,11 +1,11 @@
 //! Where the data of a recording goes when the recording goes on.
 //!
-//! A database writes some pages with every transaction and others now and then. Of the latter a short
-//! recording shows a part, and a longer one shows others: to repeat the recording at the same places
-//! would make the data look hotter than it is, and collection cheaper. How many places there are is
-//! estimated as one estimates species by a catch (Chao 1984): by those seen once and those seen twice.
-//! What was written that seldom goes to any of them, the rest stays where it was. Neighbours stay
-//! neighbours: a file that was written from end to end goes elsewhere as a whole.
+//! A database writes some pages with every transaction and others now and then. Of the latter a
+//! short recording shows a part, and a longer one shows others: to repeat the recording at the same
+//! places would make the data look hotter than it is, and collection cheaper. How many places there
+//! are is estimated as one estimates species by a catch (Chao 1984): by those seen once and those
+//! seen twice. What was written that seldom goes to any of them, the rest stays where it was.
+//! Neighbours stay neighbours: a file that was written from end to end goes elsewhere as a whole.
 
 use super::keep::Command;
 use base::collections::mix;
@@ -164,8 +164,8 @@ fn counts(commands: &[Command]) -> Map<u32, u32> {
     counts
 }
 
-/// Places that were not seen, if `once` were seen once and `twice` twice. Without any seen twice all
-/// that there are may be among them.
+/// Places that were not seen, if `once` were seen once and `twice` twice. Without any seen twice
+/// all that there are may be among them.
 fn unseen(once: u64, twice: u64) -> u64 {
     match (once, twice) {
         (0, _) => 0,

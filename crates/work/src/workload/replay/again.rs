@@ -42,8 +42,8 @@ impl<'a> Replay<'a> {
         Ok(self.vfs.sync()?)
     }
 
-    /// Makes names and sizes those before the first call, and syncs. Files that are there stay where
-    /// they lie.
+    /// Makes names and sizes those before the first call, and syncs. Files that are there stay
+    /// where they lie.
     ///
     /// # Errors
     /// The file system fails.
