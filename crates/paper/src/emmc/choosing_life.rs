@@ -15,7 +15,7 @@ use rig::Fs;
 const CARD_BYTES: f64 = 16e9;
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 /// Shares of the volume that files take when it is aged, percent.
-const FULL: [u32; 3] = [50, 75, 90];
+const FULL: [u32; 3] = [50, 65, 80];
 /// Operations a second, day and night.
 const RATES: [f64; 3] = [0.5, 1.0, 2.0];
 /// Schemes that are compared on volumes in use.
