@@ -178,9 +178,42 @@ def behind_a_full_commit(v):
     return look
 
 
+def names_behind_a_full_commit(v):
+    """A full commit of 30 files and a directory, then a move, a link, and a removal with a new file."""
+    for n in range(30):
+        write(v.at(f"f{n}"), b"content")
+    os.mkdir(v.at("d"))
+    fd = os.open(v.dir, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+
+    def synced(name):
+        fd = os.open(v.at(name), os.O_RDONLY)
+        os.fsync(fd)
+        os.close(fd)
+
+    os.rename(v.at("f3"), v.at("g3"))
+    synced("g3")
+    os.link(v.at("f4"), v.at("l4"))
+    synced("l4")
+    os.unlink(v.at("f5"))
+    write(v.at("z"), b"content")
+    names = {f"f{n}" for n in range(30)} - {"f3", "f5"} | {"g3", "l4", "z", "d", "lost+found"}
+
+    def look(v):
+        lost = sorted(names - set(os.listdir(v.dir)))
+        back = sorted(set(os.listdir(v.dir)) - names)
+        words = [f"{len(lost)} names are lost ({', '.join(lost[:3])}, ...)"] if lost else []
+        words += [f"{', '.join(back)} are back"] if back else []
+        return ", ".join(words) or "all as synced"
+
+    return look
+
+
 CASES = [
     (plain, "fast_commit"),
     (behind_a_full_commit, "fast_commit"),
+    (names_behind_a_full_commit, "fast_commit"),
     (full_area, "fast_commit"),
     (attributes_of_a_former_file, "fast_commit"),
     (new_directory, "fast_commit"),

@@ -7,11 +7,15 @@
 //! afterwards. At the end each link of the pages that were made has to lead to a file.
 
 use crate::sh::sh;
+use crate::tools::Tool;
 use crate::{Result, tidy, workspace};
 use std::path::{Component, Path, PathBuf};
 
-/// The version that `--install` installs. Any version in the search path will do.
-const VERSION: &str = "0.5.4";
+/// The program that makes the pages.
+pub const MDBOOK: Tool = Tool {
+    name: "mdbook",
+    version: "0.5.4",
+};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -23,9 +27,9 @@ pub struct Args {
 /// Runs `cargo xtask book`.
 pub fn run(args: &Args) -> Result {
     tidy::pages()?;
-    let program = match (program(), args.install) {
+    let program = match (MDBOOK.program(), args.install) {
         (Some(program), _) => program,
-        (None, true) => install()?,
+        (None, true) => MDBOOK.install()?,
         (None, false) => return Err(format!("the links are sound, but {LACK}")),
     };
     let root = workspace::root();
@@ -60,33 +64,6 @@ pub fn run(args: &Args) -> Result {
 
 /// What is said if there is no mdbook.
 pub const LACK: &str = "there is no program mdbook (cargo xtask book --install)";
-
-/// The program mdbook; `None` if there is none.
-pub fn program() -> Option<String> {
-    [installed(), "mdbook".to_string()]
-        .into_iter()
-        .find(|program| sh(program, &["--version"]).is_ok())
-}
-
-fn tools() -> PathBuf {
-    workspace::root().join("target/tools")
-}
-
-fn installed() -> String {
-    tools().join("bin/mdbook").to_string_lossy().into_owned()
-}
-
-fn install() -> Result<String> {
-    let root = tools();
-    eprintln!("installing mdbook {VERSION} into {}", root.display());
-    let root = root.to_string_lossy();
-    let place = ["install", "--locked", "--quiet", "--root", &root];
-    sh(
-        "cargo",
-        &[&place[..], &["--version", VERSION, "mdbook"]].concat(),
-    )?;
-    Ok(installed())
-}
 
 /// All pages that were made, except the one for addresses that do not exist: its links begin at the
 /// root of a server.

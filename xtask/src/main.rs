@@ -11,20 +11,24 @@
 mod bench;
 mod book;
 mod calibrate;
+mod campaign_overhead;
 mod circles;
 mod conformance;
 mod crosscheck;
+mod deny;
 mod dist;
 mod host_sqlite;
 mod layers;
 mod lint;
 mod msrv;
 mod mutants;
+mod publish;
 mod python;
 mod sh;
 mod sqlite_race;
 mod test;
 mod tidy;
+mod tools;
 mod uring;
 mod workspace;
 
@@ -67,8 +71,14 @@ enum Task {
     Mutants(mutants::Args),
     /// Measure the tables of CPU costs again, and print both
     CalibrateCpu(calibrate::Args),
+    /// Stop a campaign, go on with it elsewhere, compare it with one process, and measure its cost
+    CampaignOverhead(campaign_overhead::Args),
     /// Make what people install: archive, Debian package, list of parts, checksums
     Dist(dist::Args),
+    /// Licences, sources and known vulnerabilities of what Varve is built of
+    Deny(deny::Args),
+    /// Pack and document every crate that may be published, without a warning
+    PublishCheck(publish::Args),
     /// Build the wheel of the Python package, and test it
     Python(python::Args),
     /// Look for races of SQLite's write-ahead log, with the sources of another SQLite
@@ -91,7 +101,10 @@ fn main() -> ExitCode {
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu(args) => calibrate::run(&args),
+        Task::CampaignOverhead(args) => campaign_overhead::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Deny(args) => deny::run(&args),
+        Task::PublishCheck(args) => publish::run(&args),
         Task::Python(args) => python::run(&args),
         Task::SqliteRace(args) => sqlite_race::run(&args),
         Task::InTheGuest => crosscheck::f2fs_traffic::guest(),

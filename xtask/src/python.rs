@@ -13,12 +13,13 @@ const PACKAGE: &str = "crates/python";
 /// What builds the wheel.
 const BUILDERS: [&str; 1] = ["maturin>=1.9,<2"];
 /// What its tests need.
-const TESTERS: [&str; 9] = [
+const TESTERS: [&str; 10] = [
     "pytest",
     "pandas>=2.2",
     "polars>=1.3",
     "pyarrow>=14",
     "distributed",
+    "duckdb>=1.1",
     "fio-plot",
     "hdrhistogram",
     "jsonschema",
@@ -42,7 +43,14 @@ pub struct Args {
     /// Run the notebooks, too: minutes
     #[arg(long)]
     notebooks: bool,
+    /// Install the wheel into a fresh environment without any other library, and see that the least
+    /// of each part works
+    #[arg(long, conflicts_with_all = ["wheel", "notebooks"])]
+    smoke: bool,
 }
+
+/// What is run of a wheel that was just installed.
+const SMOKE: &str = "test_smoke.py";
 
 /// Builds the wheel and tests it.
 pub fn run(args: &Args) -> Result {
@@ -53,6 +61,9 @@ pub fn run(args: &Args) -> Result {
     println!("wheel: {}", wheel.display());
     if args.wheel {
         return Ok(());
+    }
+    if args.smoke {
+        return smoke(&root, &wheel);
     }
     install(&venv, &TESTERS)?;
     install_wheel(&venv, &wheel)?;
@@ -77,6 +88,26 @@ pub fn run(args: &Args) -> Result {
     Ok(())
 }
 
+/// Tries the wheel where nothing else is installed but what runs tests.
+fn smoke(root: &Path, wheel: &Path) -> Result {
+    let folder = tempfile::tempdir().map_err(|e| format!("a folder: {e}"))?;
+    let venv = made_in(folder.path().join("venv"))?;
+    install(&venv, &["pytest"])?;
+    install_wheel(&venv, wheel)?;
+    let tests = root.join(PACKAGE).join("tests").join(SMOKE);
+    python(
+        &venv,
+        &[
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            &tests.to_string_lossy(),
+        ],
+    )
+}
+
 /// Why there can be no environment with what builds the wheel; `None` if there is one.
 pub fn lacks() -> Option<String> {
     let made = environment().and_then(|venv| install(&venv, &BUILDERS));
@@ -86,9 +117,14 @@ pub fn lacks() -> Option<String> {
 /// The environment of the wheel; made if there is none.
 fn environment() -> Result<PathBuf> {
     let venv = workspace::root().join("target/python");
-    if venv.join("bin/pip").is_file() {
-        return Ok(venv);
+    match venv.join("bin/pip").is_file() {
+        true => Ok(venv),
+        false => made_in(venv),
     }
+}
+
+/// Makes an environment in this folder.
+fn made_in(venv: PathBuf) -> Result<PathBuf> {
     let made = Command::new("python3")
         .args(["-m", "venv"])
         .arg(&venv)

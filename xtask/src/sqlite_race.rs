@@ -25,13 +25,23 @@ pub struct Args {
     /// The SQLite that is searched; without it, the one that Varve is built with
     #[arg(long, value_name = "VERSION", value_parser = VERSIONS.map(|(sqlite, _)| sqlite))]
     sqlite: Option<String>,
-    /// Workloads, each with some 6,000 schedules
+    /// Where a task may give way: at calls of the VFS; at SQLite's mutexes, too; at its atomic
+    /// accesses to shared memory, too
+    #[arg(long, default_value = "memory", value_parser = ["vfs", "mutexes", "memory"])]
+    points: String,
+    /// Workloads
     #[arg(long, default_value_t = 20)]
     workloads: u64,
+    /// Kinds of schedules: delay, random, pct-2, pct-3, pct-5, stalls, ten-stalls; or all
+    #[arg(long, default_value = "all", value_name = "LIST")]
+    kinds: String,
+    /// Schedules of each kind for each workload
+    #[arg(long, default_value_t = 2000)]
+    schedules: u64,
     /// Number of the first workload
     #[arg(long, default_value_t = 1)]
     first: u64,
-    /// Run one schedule again
+    /// Run one schedule again, with the same --points
     #[arg(long, value_name = "LINE")]
     replay: Option<String>,
 }
@@ -65,10 +75,14 @@ pub fn run(args: &Args) -> Result {
         .arg(package.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(place.join("build"))
-        .arg("--");
+        .args(["--", &args.points])
+        .env("CFLAGS", shared_memory_calls(&root));
     match &args.replay {
         Some(line) => search.arg(line),
-        None => search.args([args.workloads.to_string(), args.first.to_string()]),
+        None => {
+            let numbers = [args.workloads, args.first, args.schedules];
+            search.arg(&args.kinds).args(numbers.map(|n| n.to_string()))
+        }
     };
     let status = search.status().map_err(|e| format!("cargo: {e}"))?;
     match status.code() {
@@ -76,6 +90,14 @@ pub fn run(args: &Args) -> Result {
         Some(1) => Err("SQLite lost acknowledged rows or damaged the database, see above".into()),
         _ => Err(format!("the search did not run: {status}")),
     }
+}
+
+/// Options of the C compiler with which SQLite calls the search before each atomic access. The
+/// source stays as it is.
+fn shared_memory_calls(root: &Path) -> String {
+    let header = root.join("crates/sqlite/examples/wal_race/atomics.h");
+    let given = std::env::var("CFLAGS").unwrap_or_default();
+    format!("{given} -include {}", header.display())
 }
 
 /// The folder of a package that does nothing but depend on this version of `libsqlite3-sys`.

@@ -73,6 +73,8 @@ pub struct Package {
     pub dependencies: Vec<Dependency>,
     /// Path of its `Cargo.toml`.
     pub manifest_path: PathBuf,
+    /// Registries to which it may be published: none of them if empty, all if absent.
+    pub publish: Option<Vec<String>>,
     /// Its features, each with what it turns on.
     pub features: BTreeMap<String, Vec<String>>,
 }

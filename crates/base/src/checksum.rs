@@ -95,7 +95,7 @@ fn multiply(a: u32, b: u32) -> u32 {
     })
 }
 
-/// [`crc32c`] of `data`, whose zeros at the end cost next to nothing.
+/// [`crc32c()`] of `data`, whose zeros at the end cost next to nothing.
 pub fn crc32c_sparse(seed: u32, data: &[u8]) -> u32 {
     let blank = data
         .rchunks(64)

@@ -41,7 +41,9 @@ pub use error::{DevError, DevErrorKind};
 pub use fault::{Fault, FaultOn, FaultRule};
 pub use host::{HostError, HostFile, HostIo, HostOptions};
 pub use image::Image;
-pub use model::{Completion, DeviceStats, FlashStats, Model, ProgramsByCause, TransparentStats};
+pub use model::{
+    BlocksUsed, Completion, DeviceStats, FlashStats, Model, ProgramsByCause, TransparentStats,
+};
 pub use modelled::{Clock, Modelled};
 pub use overlay::OverlayDisk;
 pub use ram::{Ram, write_block};

@@ -91,6 +91,8 @@ pub struct FlashStats {
     pub programs_by_cause: ProgramsByCause,
     /// What transparent remapping did.
     pub transparent: TransparentStats,
+    /// Blocks used up.
+    pub used: BlocksUsed,
 }
 
 impl FlashStats {
@@ -111,6 +113,30 @@ impl FlashStats {
             zero_units: self.zero_units - earlier.zero_units,
             programs_by_cause: programs.since(&earlier.programs_by_cause),
             transparent: self.transparent.since(&earlier.transparent),
+            used: self.used.since(&earlier.used),
+        }
+    }
+}
+
+/// Blocks used up, in thousandths of a block: each of them has to be erased once before it can be
+/// used again, whether or not that has been done yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct BlocksUsed {
+    /// Ordinary blocks.
+    pub ordinary: u64,
+    /// Blocks of the pseudo-SLC write area.
+    pub slc: u64,
+    /// Blocks that hold the map.
+    pub map: u64,
+}
+
+impl BlocksUsed {
+    /// The blocks since `earlier`, a reading of the same device.
+    pub fn since(&self, earlier: &BlocksUsed) -> BlocksUsed {
+        BlocksUsed {
+            ordinary: self.ordinary.saturating_sub(earlier.ordinary),
+            slc: self.slc.saturating_sub(earlier.slc),
+            map: self.map.saturating_sub(earlier.map),
         }
     }
 }

@@ -22,6 +22,7 @@ use workers::workers;
 
 use crate::progress::Progress;
 use crate::size;
+use clap::builder::ArgPredicate;
 use clap::{Parser, Subcommand, ValueEnum};
 use crash::campaign::{Look, Reach};
 use crash::plan::Job;
@@ -84,7 +85,7 @@ pub enum Command {
     Mount(MountArgs),
     /// Takes a mount away and waits until its volume is clean.
     Umount(UmountArgs),
-    /// Serves a device to other programs: vhost-user, NBD.
+    /// Serves a device to other programs: vhost-user, NBD, a file.
     Serve(ServeArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
@@ -121,6 +122,10 @@ pub enum Command {
     /// output.
     #[command(hide = true)]
     CrashWorker,
+    /// Judges a share of the states of a recording for another `varve`: the job on standard input,
+    /// what was found on standard output.
+    #[command(hide = true)]
+    ProgramWorker,
 }
 
 #[derive(clap::Args)]
@@ -171,6 +176,9 @@ pub struct ReportArgs {
     /// Percent by which a figure may be worse.
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     pub tolerance: f64,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Subcommand)]
@@ -290,7 +298,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "varve-report", value_name = "DIR")]
     pub out: PathBuf,
     /// Writes the time line of the runs to this file, as a trace that ui.perfetto.dev opens: syncs,
-    /// and the commands of the device.
+    /// tasks, locks, requests to the device, flushes, and the dies of the chips.
     #[arg(long, value_name = "FILE")]
     pub trace_out: Option<PathBuf>,
     /// Writes each run as fio would (`--output-format=json+`) to run.json in a folder of its own
@@ -357,8 +365,14 @@ pub struct CrashArgs {
     /// Most writes that a subset singles out.
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub subset: u32,
-    /// Places inside a write at which it may break off.
-    #[arg(long, default_value_t = 2, value_name = "N")]
+    /// Places inside a write at which it may break off. With --kernel the default is 0: the ext4 of
+    /// Linux writes its superblock of two sectors in place, and does not mount a torn one.
+    #[arg(
+        long,
+        default_value_t = 2,
+        value_name = "N",
+        default_value_if("kernel", ArgPredicate::IsPresent, "0")
+    )]
     pub torn: u32,
     /// Most states of one cut.
     #[arg(long, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -402,6 +416,9 @@ pub struct CrashArgs {
     /// Writes the recording as such a log, for tools like replay-log of xfstests.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "dir"], requires = "run")]
     pub write_log: Option<PathBuf>,
+    /// Replaces a file that exists by that log.
+    #[arg(long, requires = "write_log")]
+    pub force: bool,
     /// With --image, a command that says with exit code 0 that the image `$VARVE_STATE` is whole,
     /// and keeps what `$VARVE_ACKED` holds, a line for each acknowledgement
     /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs]. With --dir, a judge that is
@@ -463,10 +480,9 @@ impl CrashArgs {
 }
 
 impl Shard {
-    /// The jobs of this share.
-    pub fn of(self, jobs: Vec<Job>) -> Vec<Job> {
-        let mine = |job: &Job| job.number % self.count == self.index - 1;
-        jobs.into_iter().filter(mine).collect()
+    /// Whether a job is of this share.
+    pub fn has(self, job: &Job) -> bool {
+        job.number % self.count == self.index - 1
     }
 }
 
@@ -598,6 +614,9 @@ pub struct RecoverArgs {
     /// Writes nothing: says what would be done.
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]
@@ -641,6 +660,9 @@ pub struct MkfsArgs {
     /// Writes over a file that holds data.
     #[arg(long)]
     pub force: bool,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]

@@ -169,8 +169,8 @@ pub fn run(args: &RunArgs, what: &What, shelf: Option<&Shelf>) -> Result<(), Fai
         for (run, by) in runs.iter().zip(what.by.iter().cycle()) {
             say(&format!("{}\n", table::causes(run, *by)))?;
         }
-        if let Some(life) = report::wear::sentence(runs) {
-            say(&format!("{life}\n"))?;
+        for answer in report::verdict::answers(runs) {
+            say(&format!("{} {}\n", answer.asked, answer.answer))?;
         }
         let timing = runs.first().map_or("", |r| r.timing.as_str());
         let scheduler = configs.first().and_then(|c| c.stack.scheduler);

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         Command::Crash(options) => crash::crash(&options),
         Command::Ack(options) => crash::ack(&options),
         Command::CrashWorker => crash::worker::serve(),
+        Command::ProgramWorker => campaign::program::serve(),
         Command::InTheGuest => {
             guest::hook();
             Err(failure::usage("only for a script in a guest"))

@@ -3,13 +3,14 @@
 use crate::args::MkfsArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
-use crate::out::say;
+use crate::out::{self, say, say_json};
 use crate::size;
 use rig::mkfs::{
     F2fsJournal, F2fsMade, F2fsOptions, JournalSize, Kind, LogDevice, MakeError, MkfsOptions, make,
     make_f2fs,
 };
 use rig::{Fs, HostFile, HostOptions};
+use serde_json::json;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -66,6 +67,14 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
         MakeError::Options(why) => usage(why),
         other => failed(format!("{name}: {other}")),
     })?;
+    if args.json {
+        return say_json(&json!({
+            "image": out::path(&args.image), "fs": fs.to_string(),
+            "blocks": made.blocks, "block_bytes": made.block_bytes, "inodes": made.inodes(),
+            "journal_blocks": log.as_ref().map_or(u64::from(made.journal_blocks), |(_, log)| log.blocks()),
+            "journal_device": log.as_ref().map(|(path, _)| out::path(path)),
+        }));
+    }
     let journal = match made.journal_blocks {
         0 if log.is_some() => {
             let (path, log) = log.as_ref().expect("invariant: asked above");
@@ -147,6 +156,12 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
         other => failed(format!("{name}: {other}")),
     })?;
     let F2fsMade { blocks, journal } = made;
+    if args.json {
+        return say_json(&json!({
+            "image": out::path(&args.image), "fs": "f2fs",
+            "blocks": blocks, "block_bytes": 4096, "journal_blocks": journal,
+        }));
+    }
     let journal = match journal {
         0 => String::new(),
         blocks => format!(", a journal of {blocks} blocks behind it"),

@@ -2,8 +2,11 @@
 //! filled after it.
 
 use crate::failure::{Failure, failed};
+use base::plain;
+use serde_json::Value;
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Prints `text`. A reader that has closed the pipe, as `head` does, is no error.
@@ -12,6 +15,24 @@ pub fn say(text: &str) -> Result<(), Failure> {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(failed(format!("standard output: {e}"))),
         _ => Ok(()),
     }
+}
+
+/// Prints one JSON document, in which nothing drives a terminal.
+pub fn say_json(value: &Value) -> Result<(), Failure> {
+    say(&plain::json(&format!("{value:#}\n")))
+}
+
+/// A name in a JSON document: as it is where it is UTF-8, else [`plain::shown`].
+pub fn name(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => plain::shown(bytes),
+    }
+}
+
+/// A path of the host in a JSON document, as of [`name()`].
+pub fn path(path: &Path) -> String {
+    name(path.as_os_str().as_bytes())
 }
 
 /// Room for the results; images of runs lie in the folder for temporary files.

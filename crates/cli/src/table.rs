@@ -4,6 +4,7 @@
 use base::plain;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use report::causes::{self, By};
+use report::energy;
 use report::gain;
 use report::results::Run;
 use report::wear;
@@ -24,6 +25,7 @@ pub fn summary(runs: &[Run]) -> Table {
         "flushes/op",
         "FUA/op",
         "programs/op",
+        "mJ/op",
         "life",
     ]);
     let first = runs.first().map_or(0.0, |r| r.ops_per_s);
@@ -43,6 +45,7 @@ pub fn summary(runs: &[Run]) -> Table {
             per_op(commands.flushes),
             per_op(commands.fua_writes),
             flash.map_or("-".into(), |f| per_op(f.programs)),
+            energy::per_op(run.energy_j.as_ref(), run.ops),
             wear::life(run),
         ]);
     }

@@ -6,10 +6,10 @@
 
 use crate::args::ReportArgs;
 use crate::failure::{Failure, failed, usage};
-use crate::out::say;
+use crate::out::{say, say_json};
 use crate::table::{framed, to_the_right};
 use report::results::{Results, Run, SCHEMA};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// A figure of a run by which two are compared.
@@ -66,44 +66,20 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
         )));
     }
     let (a, b) = (read(&args.before)?, read(&args.after)?);
-    let heads = differences(&a, &b).map_err(usage)?;
-    say(&heads)?;
-    let mut table = framed(
-        ["fs/scheme"]
-            .into_iter()
-            .chain(FIGURES.iter().map(|figure| figure.name)),
-    );
-    let (mut worse, mut lost) = (Vec::new(), Vec::new());
-    for before in &a.runs {
-        let name = format!("{}/{}", before.fs, before.scheme);
-        let Some(after) = b.runs.iter().find(|run| same(run, before)) else {
-            lost.push(name);
-            continue;
-        };
-        let mut cells = vec![name.clone()];
-        for figure in &FIGURES {
-            let (text, is_worse) = change(figure, before, after, args.tolerance);
-            if is_worse {
-                worse.push(format!("{name}: {} {text}", figure.name));
-            }
-            cells.push(text);
-        }
-        table.add_row(cells);
+    let versus = Versus::of(&a, &b, args.tolerance).map_err(usage)?;
+    match args.json {
+        true => say_json(&serde_json::to_value(&versus).map_err(failed)?)?,
+        false => versus.say()?,
     }
-    say(&format!("{}\n", to_the_right(table)))?;
-    for run in b
-        .runs
-        .iter()
-        .filter(|run| !a.runs.iter().any(|r| same(r, run)))
-    {
-        say(&format!("only in the second: {}/{}\n", run.fs, run.scheme))?;
+    if !versus.lost.is_empty() {
+        return Err(failed(format!(
+            "the second lacks {}",
+            versus.lost.join(", ")
+        )));
     }
-    if !lost.is_empty() {
-        return Err(failed(format!("the second lacks {}", lost.join(", "))));
-    }
-    match worse.is_empty() {
-        true => Ok(()),
-        false => Err(failed(format!(
+    match versus.worse() {
+        worse if worse.is_empty() => Ok(()),
+        worse => Err(failed(format!(
             "worse by more than {} %: {}",
             args.tolerance,
             worse.join("; ")
@@ -111,37 +87,142 @@ pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
-fn same(one: &Run, other: &Run) -> bool {
-    (&one.fs, &one.scheme) == (&other.fs, &other.scheme)
+/// Two results side by side.
+#[derive(Serialize)]
+struct Versus {
+    /// What differs between their conditions.
+    differs: Vec<String>,
+    /// The runs that both have.
+    runs: Vec<Pair>,
+    /// What the second lacks.
+    lost: Vec<String>,
+    /// What the first lacks.
+    only_in_the_second: Vec<String>,
 }
 
-/// The values of a figure and its change, and whether the change is for the worse by more than
-/// `tolerance` percent.
-fn change(figure: &Figure, before: &Run, after: &Run, tolerance: f64) -> (String, bool) {
-    let (Some(old), Some(new)) = ((figure.of)(before), (figure.of)(after)) else {
-        return ("-".into(), false);
-    };
-    if old == new {
-        return (format!("{new:.2} ="), false);
+/// A run of both.
+#[derive(Serialize)]
+struct Pair {
+    run: String,
+    figures: Vec<Change>,
+}
+
+/// A figure of both.
+#[derive(Serialize)]
+struct Change {
+    figure: &'static str,
+    before: Option<f64>,
+    after: Option<f64>,
+    /// By how much the second is greater, if the first is not 0.
+    percent: Option<f64>,
+    /// Whether it is worse by more than is tolerated.
+    worse: bool,
+}
+
+impl Versus {
+    fn of(a: &Results, b: &Results, tolerance: f64) -> Result<Versus, String> {
+        let mut versus = Versus {
+            differs: differences(a, b)?,
+            runs: Vec::new(),
+            lost: Vec::new(),
+            only_in_the_second: Vec::new(),
+        };
+        let name = |run: &Run| format!("{}/{}", run.fs, run.scheme);
+        for before in &a.runs {
+            match b.runs.iter().find(|run| same(run, before)) {
+                None => versus.lost.push(name(before)),
+                Some(after) => versus.runs.push(Pair {
+                    run: name(before),
+                    figures: FIGURES
+                        .iter()
+                        .map(|figure| Change::of(figure, before, after, tolerance))
+                        .collect(),
+                }),
+            }
+        }
+        let new = b
+            .runs
+            .iter()
+            .filter(|run| !a.runs.iter().any(|r| same(r, run)));
+        versus.only_in_the_second = new.map(name).collect();
+        Ok(versus)
     }
-    if old == 0.0 {
-        return (format!("{old:.2} -> {new:.2}"), !figure.more_is_better);
+
+    fn say(&self) -> Result<(), Failure> {
+        for line in &self.differs {
+            say(&format!("{line}\n"))?;
+        }
+        let heads = FIGURES.iter().map(|figure| figure.name);
+        let mut table = framed(["fs/scheme"].into_iter().chain(heads));
+        for pair in &self.runs {
+            let cells = pair.figures.iter().map(Change::text);
+            table.add_row([pair.run.clone()].into_iter().chain(cells));
+        }
+        say(&format!("{}\n", to_the_right(table)))?;
+        for run in &self.only_in_the_second {
+            say(&format!("only in the second: {run}\n"))?;
+        }
+        Ok(())
     }
-    let percent = (new / old - 1.0) * 100.0;
-    let loss = if figure.more_is_better {
-        -percent
-    } else {
-        percent
-    };
-    let text = format!("{old:.2} -> {new:.2} ({percent:+.1} %)");
-    (text, loss > tolerance)
+
+    /// The figures that are worse by more than is tolerated.
+    fn worse(&self) -> Vec<String> {
+        let all = self.runs.iter().flat_map(|pair| {
+            let worse = pair.figures.iter().filter(|change| change.worse);
+            worse.map(|change| format!("{}: {} {}", pair.run, change.figure, change.text()))
+        });
+        all.collect()
+    }
+}
+
+impl Change {
+    fn of(figure: &Figure, before: &Run, after: &Run, tolerance: f64) -> Change {
+        let (before, after) = ((figure.of)(before), (figure.of)(after));
+        let mut change = Change {
+            figure: figure.name,
+            before,
+            after,
+            percent: None,
+            worse: false,
+        };
+        let (Some(old), Some(new)) = (before, after) else {
+            return change;
+        };
+        if old == 0.0 {
+            change.worse = new != 0.0 && !figure.more_is_better;
+            return change;
+        }
+        let percent = (new / old - 1.0) * 100.0;
+        let loss = match figure.more_is_better {
+            true => -percent,
+            false => percent,
+        };
+        change.percent = Some(percent);
+        change.worse = loss > tolerance;
+        change
+    }
+
+    fn text(&self) -> String {
+        match (self.before, self.after, self.percent) {
+            (Some(old), Some(new), _) if old == new => format!("{new:.2} ="),
+            (Some(old), Some(new), Some(percent)) => {
+                format!("{old:.2} -> {new:.2} ({percent:+.1} %)")
+            }
+            (Some(old), Some(new), None) => format!("{old:.2} -> {new:.2}"),
+            _ => "-".into(),
+        }
+    }
+}
+
+fn same(one: &Run, other: &Run) -> bool {
+    (&one.fs, &one.scheme) == (&other.fs, &other.scheme)
 }
 
 /// What differs between the conditions of two results, a line each.
 ///
 /// # Errors
 /// They ran different workloads, or one of them holds no run.
-fn differences(a: &Results, b: &Results) -> Result<String, String> {
+fn differences(a: &Results, b: &Results) -> Result<Vec<String>, String> {
     let (Some(first), Some(second)) = (a.runs.first(), b.runs.first()) else {
         return Err("one of the two results holds no run".into());
     };
@@ -152,22 +233,22 @@ fn differences(a: &Results, b: &Results) -> Result<String, String> {
         ));
     }
     let seeds = (a.seed.to_string(), b.seed.to_string());
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for (what, one, other) in [
         ("device", &a.profile, &b.profile),
         ("timing", &first.timing, &second.timing),
         ("seed", &seeds.0, &seeds.1),
     ] {
         if one != other {
-            text.push_str(&format!("{what} differs: {one} and {other}\n"));
+            lines.push(format!("{what} differs: {one} and {other}"));
         }
     }
     for (which, results) in [("first", a), ("second", b)] {
         if let Some(why) = &results.incomplete {
-            text.push_str(&format!("the {which} is incomplete: {why}\n"));
+            lines.push(format!("the {which} is incomplete: {why}"));
         }
     }
-    Ok(text)
+    Ok(lines)
 }
 
 /// The results at `path`: a file, or the folder in which `results.json` lies.

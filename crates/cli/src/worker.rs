@@ -132,15 +132,16 @@ fn work(job: &Job) -> Result<Done, Failure> {
     let progress = &mut |done, all| say(&Line::Progress(done, all));
     let noted = samples.as_mut();
     let finished = match &recorder {
-        Some(recorder) => run::run_through(config, &recorder.between(), noted, progress),
+        Some(recorder) => run::run_noting_chips(config, &recorder.between(), noted, progress),
         None => run::run_through(config, &life::directly, noted, progress),
     };
-    let finished = finished.map_err(failed)?;
+    let mut finished = finished.map_err(failed)?;
     if let Some(samples) = &mut samples {
         let measured = &finished.measured;
         let syncs = measured.syncs.iter().map(|sync| (sync.at, sync.took));
         samples.add_syncs(measured.span.0, syncs);
     }
+    let timeline = recorder.map(|recorder| recorder.timeline(&mut finished));
     let folder =
         tempfile::tempdir().map_err(|e| failed(format!("temporary folder for the image: {e}")))?;
     let fs = config.stack.fs;
@@ -154,7 +155,7 @@ fn work(job: &Job) -> Result<Done, Failure> {
         run: finished.run,
         checker: work::fsck::checker(fs).into(),
         checked,
-        timeline: recorder.map(|recorder| recorder.timeline(&finished.measured)),
+        timeline,
         samples,
     })
 }

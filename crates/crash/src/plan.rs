@@ -62,22 +62,64 @@ pub const PRESETS: [&str; 9] = [
 /// The positive control: the scheme without a journal.
 pub const CONTROL: &str = "none";
 
-/// The same jobs under each of these I/O schedulers in turn, numbered anew; without one as they
-/// are.
-pub fn under(schedulers: &[Scheduler], jobs: Vec<Job>) -> Vec<Job> {
-    if schedulers.is_empty() {
-        return jobs;
+/// The jobs of a campaign, made as they are asked for: a campaign may have millions.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    source: Source,
+    schedulers: Vec<Option<Scheduler>>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Listed(Vec<Job>),
+    /// The workloads of each group, and what each of them is combined with.
+    Combined(Request, Vec<(String, Vec<String>)>),
+}
+
+impl Jobs {
+    /// All of them, numbered.
+    pub fn iter(&self) -> impl Iterator<Item = Job> + '_ {
+        let each = self.schedulers.iter().flat_map(|scheduler| {
+            self.source.iter().map(|mut job| {
+                job.case.scheduler = scheduler.or(job.case.scheduler);
+                job
+            })
+        });
+        each.enumerate().map(|(number, job)| Job { number, ..job })
     }
-    let each = schedulers.iter().flat_map(|scheduler| {
-        jobs.iter().map(|job| {
-            let mut job = job.clone();
-            job.case.scheduler = Some(*scheduler);
-            job
-        })
-    });
-    each.enumerate()
-        .map(|(number, job)| Job { number, ..job })
-        .collect()
+
+    /// The same jobs under each of these I/O schedulers in turn; without one as they are.
+    #[must_use]
+    pub fn under(self, schedulers: &[Scheduler]) -> Jobs {
+        match schedulers {
+            [] => self,
+            all => Jobs {
+                schedulers: all.iter().map(|one| Some(*one)).collect(),
+                ..self
+            },
+        }
+    }
+
+    fn of(source: Source) -> Jobs {
+        Jobs {
+            source,
+            schedulers: vec![None],
+        }
+    }
+}
+
+impl Source {
+    fn iter(&self) -> Box<dyn Iterator<Item = Job> + '_> {
+        match self {
+            Source::Listed(jobs) => Box::new(jobs.iter().cloned()),
+            Source::Combined(request, groups) => {
+                let workloads = groups.iter().flat_map(|(group, workloads)| {
+                    workloads.iter().map(move |workload| (group, workload))
+                });
+                Box::new(workloads.flat_map(|(group, workload)| request.of(group, workload)))
+            }
+        }
+    }
 }
 
 impl Request {
@@ -85,33 +127,37 @@ impl Request {
     ///
     /// # Errors
     /// A text that is no workload.
-    pub fn jobs(&self) -> Result<Vec<Job>, CrashError> {
+    pub fn jobs(self) -> Result<Jobs, CrashError> {
+        let expand = |group: &String| Ok((group.clone(), subject::expand(group)?));
+        let groups = self.workloads.iter().map(expand);
+        let groups = groups.collect::<Result<_, CrashError>>()?;
+        Ok(Jobs::of(Source::Combined(self, groups)))
+    }
+
+    /// The jobs of one workload, without numbers.
+    fn of(&self, group: &str, workload: &str) -> Vec<Job> {
         let mut jobs = Vec::new();
-        for group in &self.workloads {
-            for workload in subject::expand(group)? {
-                for device in &self.devices {
-                    for &seed in &self.seeds {
-                        for scheme in &self.schemes {
-                            jobs.push(Job {
-                                number: jobs.len(),
-                                group: group.clone(),
-                                case: Case {
-                                    scheme: scheme.clone(),
-                                    device: device.clone(),
-                                    workload: workload.clone(),
-                                    seed,
-                                    scheduler: None,
-                                    mutant: None,
-                                },
-                                reach: self.reach,
-                                control: scheme.as_str() == CONTROL,
-                            });
-                        }
-                    }
+        for device in &self.devices {
+            for &seed in &self.seeds {
+                for scheme in &self.schemes {
+                    jobs.push(Job {
+                        number: 0,
+                        group: group.into(),
+                        case: Case {
+                            scheme: scheme.clone(),
+                            device: device.clone(),
+                            workload: workload.into(),
+                            seed,
+                            scheduler: None,
+                            mutant: None,
+                        },
+                        reach: self.reach,
+                        control: scheme.as_str() == CONTROL,
+                    });
                 }
             }
         }
-        Ok(jobs)
+        jobs
     }
 }
 
@@ -349,7 +395,7 @@ fn is_in_vain(scheme: &str, part: &Part) -> bool {
 /// # Errors
 /// A workload of the table that is none. A scheme that does not exist is reported when its jobs are
 /// set up.
-pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
+pub fn quick(schemes: &[String]) -> Result<Jobs, CrashError> {
     let mut jobs: Vec<Job> = Vec::new();
     for part in QUICK {
         for data in part.data {
@@ -366,13 +412,10 @@ pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
                 seeds: part.seeds.to_vec(),
                 reach: part.reach,
             };
-            for job in request.jobs()? {
-                let number = jobs.len();
-                jobs.push(Job { number, ..job });
-            }
+            jobs.extend(request.jobs()?.iter());
         }
     }
-    Ok(jobs)
+    Ok(Jobs::of(Source::Listed(jobs)))
 }
 
 /// Counts of many jobs. Addition commutes, so neither the number of workers nor their order shows.

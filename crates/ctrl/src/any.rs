@@ -112,6 +112,15 @@ impl AnyModel {
             AnyModel::Plain(_) => Vec::new(),
         }
     }
+    /// The die that an operation of these chips works on; 0 for a device without flash.
+    pub fn die_of(&self, operation: &Operation) -> u32 {
+        match self {
+            AnyModel::Emmc(m) => m.card().firmware().die_of(operation),
+            AnyModel::Raw(m) => m.firmware().die_of(operation),
+            AnyModel::Nvme(m) => m.controller().firmware().die_of(operation),
+            AnyModel::Plain(_) => 0,
+        }
+    }
     /// Erases of each block that carries data, since the chips were new; empty for a device without
     /// flash.
     pub fn block_erases(&self) -> Vec<u32> {
@@ -119,6 +128,15 @@ impl AnyModel {
             AnyModel::Emmc(m) => m.card().firmware().block_erases(),
             AnyModel::Raw(m) => m.firmware().block_erases(),
             AnyModel::Nvme(m) => m.controller().firmware().block_erases(),
+            AnyModel::Plain(_) => Vec::new(),
+        }
+    }
+    /// Units of 4 KiB that hold something, ascending; empty for a device without flash.
+    pub fn mapped(&self) -> Vec<u32> {
+        match self {
+            AnyModel::Emmc(m) => m.card().firmware().mapped(),
+            AnyModel::Raw(m) => m.firmware().mapped(),
+            AnyModel::Nvme(m) => m.controller().firmware().mapped(),
             AnyModel::Plain(_) => Vec::new(),
         }
     }

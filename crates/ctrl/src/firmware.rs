@@ -23,7 +23,7 @@ use crate::cache::{Cache, Line, Next};
 use crate::span::{self, Part, Source};
 use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use blockdev::spec::{Kind, Ledger, Write};
-use blockdev::{Adversary, Caps, FlashStats, PackOrder, ProgramsByCause, TransparentStats};
+use blockdev::{Adversary, Caps, FlashStats, PackOrder, ProgramsByCause};
 use ftl::nand::Operation;
 use ftl::{Ftl, FtlError, Quiet};
 use landing::Landing;
@@ -670,6 +670,7 @@ impl Firmware {
     }
     pub fn flash_stats(&self) -> FlashStats {
         let s = self.ftl.stats();
+        let transparent = self.transparent.as_ref().map(Transparent::stats);
         FlashStats {
             host_pages: s.host_units,
             reads: s.reads,
@@ -691,10 +692,8 @@ impl Firmware {
                 checkpoint: s.by_cause.checkpoint,
                 log: s.by_cause.log,
             },
-            transparent: self
-                .transparent
-                .as_ref()
-                .map_or_else(TransparentStats::default, Transparent::stats),
+            transparent: transparent.unwrap_or_default(),
+            used: self.blocks_used(),
         }
     }
 }

@@ -27,5 +27,8 @@ pub mod counting {
 pub use any::{AnyModel, Media};
 pub use firmware::FlashMedia;
 pub use ftl::nand::{Cause, Operation, Span};
-pub use profile::{Description, Profile, ProfileError, Recovering, SlcProfile};
+pub use profile::{
+    CellArea, CellAreas, Description, DieTimes, EnergyProfile, Profile, ProfileError, Recovering,
+    SlcProfile,
+};
 pub use state::{STATE_VERSION, SavedDevice, StateError};

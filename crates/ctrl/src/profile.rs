@@ -1,7 +1,9 @@
 //! Device profiles: TOML tables with the source of each number beside it, from which device models
 //! are built.
 
+mod areas;
 mod description;
+mod energy;
 mod file;
 mod flash;
 mod nvme;
@@ -14,7 +16,9 @@ use flash::{Chips, Flash, Translation};
 use nvme::NvmeProfile;
 use raw::RawProfile;
 
+pub use areas::{CellArea, CellAreas};
 pub use description::Description;
+pub use energy::{DieTimes, EnergyProfile};
 pub use recovering::Recovering;
 pub use slc::SlcProfile;
 
@@ -155,6 +159,7 @@ struct EmmcProfile {
     nand: Chips,
     ftl: Translation,
     slc: SlcProfile,
+    energy: Option<EnergyProfile>,
     default_timing: String,
     timing: BTreeMap<String, EmmcTiming>,
 }
@@ -389,14 +394,6 @@ impl Profile {
             Kind::Nvme(p) => p.sized(units).map(Some),
         })
     }
-    /// True if some of the cells are used with one bit each, in front of the others.
-    pub fn has_slc(&self) -> bool {
-        match &self.kind {
-            Kind::Plain(_) | Kind::Raw(_) => false,
-            Kind::Emmc(p) => p.slc.on,
-            Kind::Nvme(p) => p.slc.on,
-        }
-    }
     fn foreign(&self, media: &Media) -> ProfileError {
         ProfileError::Media {
             profile: self.name().into(),
@@ -416,7 +413,7 @@ impl Profile {
             Kind::Raw(p) => p.check(),
             Kind::Nvme(p) => p.check(),
         };
-        let checked = self.host().check().and(checked);
+        let checked = self.host().check().and(checked).and(self.check_energy());
         checked.map_err(|what| ProfileError::Invalid {
             profile: self.name().into(),
             what,

@@ -73,6 +73,15 @@ impl Ext4 {
         &self.journal
     }
 
+    /// What whoever mounts should know of these options on this volume; none: all is as asked for.
+    pub fn remark(&self) -> Option<String> {
+        let scheme = self.journal.scheme().filter(|_| !self.options.read_only)?;
+        let full = scheme.is_fast() && !self.journal.takes_fast_commits();
+        full.then(|| {
+            "the journal is too small for fast commits, so every commit is a full one; 1,280 blocks are enough (`varve mkfs --journal SIZE`, `tune2fs -J size=`)".into()
+        })
+    }
+
     /// The queue, for its statistics.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue

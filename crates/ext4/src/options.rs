@@ -106,9 +106,9 @@ impl MountOptions {
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
         let mut scheme = Choices::default();
-        let refused = |e| FsError::incompatible(format!("mount options `{text}`: {e}"));
         for item in items(text) {
             let (key, value) = split(item);
+            let refused = |e| FsError::incompatible(format!("mount option `{item}`: {e}"));
             if !scheme.set(key, value).map_err(refused)? {
                 options.set(key, value).ok_or_else(|| bad(item))?;
             }
@@ -118,6 +118,7 @@ impl MountOptions {
                 "mount option `norecovery` needs `ro`: nothing may be changed on what a log would replace",
             ));
         }
+        let refused = |e| FsError::incompatible(format!("mount options `{text}`: {e}"));
         options.scheme = scheme.scheme().map_err(refused)?;
         Ok(options)
     }
@@ -209,6 +210,25 @@ mod tests {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
             assert!(e.contains(bad) && e.contains("data=ordered|"), "{e}");
         }
+    }
+
+    /// Tables and `--schemes` call it by one word with `+`.
+    #[test]
+    fn a_scheme_has_one_name_everywhere() {
+        let scheme = |text: &str| MountOptions::parse(text).map(|options| options.scheme);
+        let whole = scheme("scheme=fast-commit+adaptive,small=64").expect("valid");
+        assert_eq!(
+            whole,
+            scheme("scheme=fast-commit,order=adaptive").expect("valid")
+        );
+        let later = scheme("scheme=emmc+home=copy,home=copy-reliable").expect("valid");
+        assert_eq!(
+            later,
+            scheme("scheme=emmc,home=copy-reliable").expect("valid")
+        );
+        let why = scheme("scheme=emmc+adaptiv,small=64").expect_err("a wrong word");
+        let why = why.to_string();
+        assert!(why.contains("adaptiv") && !why.contains("small"), "{why}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!                                                   block
 //! ```
 //!
-//! Metadata changes only under an [`Op`](ops::Op); a checkpoint holds the [`Freeze`](ops::Freeze)
+//! Metadata changes only under an `Op`; a checkpoint holds the `Freeze`
 //! that keeps all of them out. The durable state of the volume is the last checkpoint, and what
 //! roll-forward adds to it.
 //!

@@ -61,7 +61,7 @@ mod types;
 mod victim;
 mod wear;
 
-pub use crate::core::{Ftl, Health, MUTANTS, remap};
+pub use crate::core::{Ftl, Health, MUTANTS, Used, remap};
 pub use config::{Config, Housekeeping, Layout, RESERVE, SlcArea};
 pub use counting::Counting;
 pub use nand;

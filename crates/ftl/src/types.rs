@@ -78,6 +78,8 @@ pub struct FtlStats {
     pub owner_records: u64,
     /// NAND block erases.
     pub erases: u64,
+    /// Erases of blocks of the map areas; they are part of `erases`.
+    pub map_erases: u64,
     /// Slots programmed empty because a row had to be closed early.
     pub padded: u64,
     /// Units written anew because their page could only just be read.
@@ -183,6 +185,10 @@ impl FtlStats {
     pub(crate) fn checkpoint(&mut self) {
         self.checkpoints += 1;
     }
+    /// Counts the erase of a block of a map area.
+    pub(crate) fn map_erase(&mut self) {
+        self.map_erases += 1;
+    }
     /// Counts programs of pages for a cause.
     pub(crate) fn program(&mut self, cause: nand::Cause, pages: u64) {
         self.by_cause.add(cause, pages);
@@ -210,9 +216,10 @@ impl FtlStats {
     }
 }
 
-/// Counters from before quiet work: see [`Ftl::begin_quiet`].
+/// Counters from before quiet work: see `Ftl::begin_quiet`.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet {
     pub(crate) stats: FtlStats,
     pub(crate) nand: nand::NandStats,
+    pub(crate) map_share: i64,
 }

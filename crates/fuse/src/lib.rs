@@ -34,12 +34,15 @@ mod groups;
 mod notices;
 mod options;
 mod ring;
+mod room;
 mod server;
 mod session;
 mod source;
 
 pub use options::{Access, Options, Transport, UnknownOption};
+pub use room::Room;
 pub use server::{
-    Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount, Server,
+    Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount,
+    Remounter, Server,
 };
 pub use session::{MountError, Mounted};

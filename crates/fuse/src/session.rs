@@ -6,7 +6,8 @@ use crate::notices::Notices;
 use crate::options::{Access, Options, Transport};
 use crate::ring::desk::Desk;
 use crate::ring::{Plan, Ring};
-use crate::server::Server;
+use crate::room::Room;
+use crate::server::{Remounter, Server};
 use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
 use rt::{Receiver, channel_named};
@@ -54,7 +55,7 @@ pub struct Mounted {
 impl Mounted {
     /// Mounts `vfs` on `dir`. `source` is what the table of mounts calls it; `superuser` says
     /// whether devices and set-user-ID may work; `tell` gets a sentence when the file system fails
-    /// for good.
+    /// for good; `remounter` lets the superuser remount.
     ///
     /// # Errors
     /// The host refuses; `vfs` has been unmounted then.
@@ -65,9 +66,12 @@ impl Mounted {
         superuser: bool,
         options: &Options,
         tell: Box<dyn Fn(&str) + Send + Sync>,
+        remounter: Option<Remounter>,
     ) -> Result<Mounted, MountError> {
         let (options, plan) = with_ring(options).map_err(|why| no_ring(vfs, &why))?;
         let options = &options;
+        // The ring takes what is left.
+        let room = Room::take(options).map_err(|e| no_mount(vfs, e))?;
         let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(tell);
         let teller = Arc::clone(&tell);
         let strict = options.errors.as_deref() == Some("panic");
@@ -80,6 +84,9 @@ impl Mounted {
             strict,
             Box::new(move |what| teller(what)),
         ));
+        if let Some(remounter) = remounter {
+            server.remount_by(remounter);
+        }
         let requests = Arc::new(Source::new());
         let (until, over) = channel_named("fuse session", 1);
         let agreed = Agreed::default();
@@ -112,6 +119,7 @@ impl Mounted {
                         return Err(no_ring(vfs, &why));
                     }
                 };
+                drop(room);
                 Ok(Mounted {
                     session,
                     server,
@@ -238,13 +246,27 @@ fn ring_of(
     }
 }
 
-/// Unmounts the volume, which nobody has changed, because there is no ring.
-fn no_ring(vfs: &Vfs, why: &str) -> MountError {
+/// Unmounts the volume, which nobody has changed, because there is no mount.
+fn no_mount(vfs: &Vfs, why: io::Error) -> MountError {
     // A failure here would be the next mount's, too.
     let _ = vfs.unmount();
-    MountError(io::Error::other(format!(
-        "requests over io_uring: {why}; Linux 6.14 and later have FUSE over io_uring, `echo Y > {SWITCH}` (as root) allows it; transport=auto does without"
-    )))
+    MountError(why)
+}
+
+/// The same because there is no ring.
+fn no_ring(vfs: &Vfs, why: &str) -> MountError {
+    let advice = advice(std::fs::read_to_string(SWITCH).ok().as_deref());
+    let why = format!("requests over io_uring: {why}; {advice}transport=auto does without");
+    no_mount(vfs, io::Error::other(why))
+}
+
+/// What helps where the switch of FUSE over io_uring holds this; nothing if it is on.
+fn advice(switch: Option<&str>) -> String {
+    match switch.map(str::trim) {
+        None => "Linux 6.14 and later have FUSE over io_uring; ".into(),
+        Some("Y" | "1") => String::new(),
+        Some(_) => format!("`echo Y > {SWITCH}` (as root) allows it; "),
+    }
 }
 
 /// The library does not say what it is that could not be opened.
@@ -327,6 +349,13 @@ fn config(source: &str, superuser: bool, options: &Options) -> Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_switch_is_named_where_it_is_off() {
+        assert!(advice(None).contains("Linux 6.14"));
+        assert!(advice(Some("N\n")).contains("echo Y"));
+        assert_eq!(advice(Some("Y\n")), "");
+    }
 
     #[test]
     fn a_ring_whose_entries_are_too_small_for_the_kernel_is_none() {

@@ -28,6 +28,7 @@ pub mod ours;
 mod plan;
 mod plans;
 pub mod posix;
+mod running;
 mod session;
 mod tree;
 mod vm;

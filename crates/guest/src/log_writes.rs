@@ -6,8 +6,8 @@
 
 use ondisk::log_writes::{Entry, Head};
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 const ENTRIES_MAX: u64 = 1 << 24;
@@ -38,11 +38,17 @@ impl LogWrites {
     /// # Errors
     /// The file cannot be read, or is no log or a damaged one.
     pub fn open(path: &Path) -> io::Result<LogWrites> {
-        let file = File::open(path)?;
         let told = |why: String| io::Error::other(format!("{}: {why}", path.display()));
-        let bytes = file.metadata()?.len();
+        // To open a pipe waits for who writes into it.
+        let kind = std::fs::metadata(path)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(told("it is neither a file nor a block device".into()));
+        }
+        let mut file = File::open(path)?;
+        // A block device has no length among its attributes.
+        let bytes = file.seek(SeekFrom::End(0))?;
         let mut head = [0; Head::BYTES];
-        file.read_exact_at(&mut head, 0)?;
+        read(&file, &mut head, 0, bytes).map_err(|why| told(format!("its head: {why}")))?;
         let head = Head::parse(&head).map_err(|e| told(e.to_string()))?;
         if head.entries > ENTRIES_MAX {
             return Err(told(format!("a log of {} entries", head.entries)));
@@ -53,8 +59,7 @@ impl LogWrites {
         let mut raw = vec![0; sector as usize];
         for nr in 0..head.entries {
             let of_entry = |why: String| told(format!("entry {nr}: {why}"));
-            file.read_exact_at(&mut raw, at)
-                .map_err(|e| of_entry(e.to_string()))?;
+            read(&file, &mut raw, at, bytes).map_err(of_entry)?;
             let what = Entry::parse(&raw).map_err(|e| of_entry(e.to_string()))?;
             let in_bytes = |sectors: u64| {
                 let bytes = sectors.checked_mul(sector);
@@ -68,8 +73,10 @@ impl LogWrites {
             };
             let next = in_bytes(entry.what.data_sectors())?.checked_add(entry.at);
             // The data is taken into memory by its length, so a length has to be true.
-            let next = next.filter(|next| *next <= bytes);
-            at = next.ok_or_else(|| of_entry("its data ends behind the file".into()))?;
+            at = next.ok_or_else(|| of_entry("its data ends behind all files".into()))?;
+            if at > bytes {
+                return Err(of_entry(cut_short("its data", at, bytes)));
+            }
             entries.push(entry);
         }
         Ok(LogWrites { file, entries })
@@ -107,6 +114,19 @@ impl LogWrites {
     }
 }
 
+/// Fills `buf` from byte `at` of a log of `bytes` bytes.
+fn read(file: &File, buf: &mut [u8], at: u64, bytes: u64) -> Result<(), String> {
+    let end = at.saturating_add(buf.len() as u64);
+    if end > bytes {
+        return Err(cut_short("it", end, bytes));
+    }
+    file.read_exact_at(buf, at).map_err(|e| e.to_string())
+}
+
+fn cut_short(what: &str, end: u64, bytes: u64) -> String {
+    format!("the log is cut short: {what} reaches to byte {end}, the log has {bytes} bytes")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +153,53 @@ mod tests {
         log.pop();
         std::fs::write(&path, &log).unwrap();
         let e = LogWrites::open(&path).err().unwrap().to_string();
-        assert!(e.contains("entry 0: its data ends behind the file"), "{e}");
+        let short =
+            "entry 0: the log is cut short: its data reaches to byte 2048, the log has 2047";
+        assert!(e.contains(short), "{e}");
+    }
+
+    #[test]
+    fn a_log_that_is_cut_short_says_where() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let head = Head {
+            entries: 2,
+            sector_bytes: 512,
+        };
+        let mut log = head.encode();
+        log.resize(512, 0);
+        for _ in 0..2 {
+            log.extend(Entry::default().encode(512));
+        }
+        for (len, says) in [
+            (0, "its head: the log is cut short"),
+            (Head::BYTES - 1, "its head: the log is cut short"),
+            (
+                600,
+                "entry 0: the log is cut short: it reaches to byte 1024, the log has 600 bytes",
+            ),
+            (
+                1535,
+                "entry 1: the log is cut short: it reaches to byte 1536",
+            ),
+        ] {
+            std::fs::write(&path, &log[..len]).unwrap();
+            let e = LogWrites::open(&path).err().unwrap().to_string();
+            assert!(e.contains(says), "{len}: {e}");
+        }
+        std::fs::write(&path, &log).unwrap();
+        assert_eq!(LogWrites::open(&path).unwrap().entries.len(), 2);
+    }
+
+    #[test]
+    fn a_pipe_and_a_folder_are_refused_before_they_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let (mode, kind) = (0o600.into(), rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, mode, 0).unwrap();
+        for path in [&pipe, dir.path()] {
+            let e = LogWrites::open(path).err().unwrap().to_string();
+            assert!(e.contains("neither a file nor a block device"), "{e}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use fscore::{FallocateMode, FileKind};
 
 /// One operation. Paths are relative to the root of the tree; their parents are not made. Offsets,
 /// lengths and sizes are bytes; `perm` are the low 12 bits of the mode; `seed` chooses the
-/// [`content`].
+/// `content`.
 #[allow(missing_docs, reason = "the fields are said above")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
@@ -19,7 +19,7 @@ pub enum Op {
         perm: u16,
         rdev: u32,
     },
-    /// Writes `len` bytes of [`content`] at `offset` of a file.
+    /// Writes `len` bytes of `content` at `offset` of a file.
     Write {
         path: String,
         offset: u64,

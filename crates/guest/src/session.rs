@@ -7,10 +7,10 @@
 //! that was killed, gets no script for ten minutes, and ends by itself.
 
 use crate::Guest;
-use crate::vm::{BOOT_LIMIT, POLL, kill};
+use crate::running::Running;
+use crate::vm::{BOOT_LIMIT, POLL};
 use std::fs;
 use std::io;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// What the guest does all the time. A look into the scratch directory is a call to the host.
@@ -34,7 +34,7 @@ const LOOP: &str = "
 /// A kernel that is up and waits for scripts. Dropped, it is killed.
 pub struct Session {
     guest: Guest,
-    child: Child,
+    running: Running,
     limit: Duration,
     /// Number of the script that runs, or of the next one.
     next: u64,
@@ -50,10 +50,10 @@ impl Session {
     /// # Errors
     /// The kernel does not start.
     pub fn start(guest: Guest) -> io::Result<Session> {
-        let (child, limit) = guest.start(LOOP)?;
+        let (running, limit) = guest.start(LOOP)?;
         Ok(Session {
             guest,
-            child,
+            running,
             limit,
             next: 0,
             since: Instant::now(),
@@ -108,11 +108,12 @@ impl Session {
         let (nr, dir) = (self.next, self.guest.scratch());
         let [go, said, end] = ["go", "said", "end"].map(|name| dir.join(format!("{name}.{nr}")));
         if !end.exists() {
+            self.guest.go_on()?;
             let limit = match self.booted {
                 false => BOOT_LIMIT + self.limit,
                 true => self.limit,
             };
-            if self.child.try_wait()?.is_some() {
+            if self.running.is_over()? {
                 return Err(self.guest.failed("the guest died"));
             }
             if self.since.elapsed() > limit {
@@ -134,6 +135,6 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // Nobody is left to whom an error could be told.
-        let _ = kill(&mut self.child);
+        let _ = self.running.kill();
     }
 }

@@ -6,11 +6,11 @@
 //! empty directory to mount on). A session adds `go.N`, `said.N` and `end.N` (`session`).
 
 use crate::engine::{self, Disk, Engine, Machine};
+use crate::running::Running;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// How long a kernel may take until the script begins.
@@ -31,6 +31,8 @@ pub struct Guest {
     disks: Vec<Disk>,
     limit: Duration,
     memory: u32,
+    /// Whether somebody wants it to end.
+    stop: fn() -> bool,
     /// What runs it; `None`: the one that was found to work here.
     engine: Option<Engine>,
 }
@@ -75,6 +77,7 @@ impl Guest {
             disks: Vec::new(),
             limit: Duration::from_secs(60),
             memory: MEMORY,
+            stop: || false,
             engine: None,
         })
     }
@@ -124,6 +127,13 @@ impl Guest {
         self
     }
 
+    /// Ends every wait for it, with an error, as soon as `stop` says so.
+    #[must_use]
+    pub fn stop_when(mut self, stop: fn() -> bool) -> Guest {
+        self.stop = stop;
+        self
+    }
+
     /// The directory that the guest can write to, under the same path. It is removed with this
     /// value.
     pub fn scratch(&self) -> &Path {
@@ -137,11 +147,12 @@ impl Guest {
     /// The kernel does not start, dies without having been asked to, or is not done within the
     /// limit; the text ends with the last lines of its console and of the script's output.
     pub fn run(&self, script: &str) -> io::Result<Outcome> {
-        let (child, limit) = self.start(script)?;
-        let done = self.watch(child, limit)?;
+        let (running, limit) = self.start(script)?;
+        let done = self.watch(running, limit)?;
         let ending = match done {
             Done::Killed => Ending::Crash,
             Done::TimedOut => return Err(self.failed("the guest was not done in time")),
+            Done::Stopped => return Err(stopped()),
             Done::Ended => match self.read("status").trim().parse() {
                 Ok(status) => Ending::Exit(status),
                 Err(_) => return Err(self.failed("the guest died")),
@@ -154,8 +165,8 @@ impl Guest {
         })
     }
 
-    /// Boots on `script`; answers the kernel's process, and how long the script may take.
-    pub(crate) fn start(&self, script: &str) -> io::Result<(Child, Duration)> {
+    /// Boots on `script`; answers the running kernel, and how long the script may take.
+    pub(crate) fn start(&self, script: &str) -> io::Result<(Running, Duration)> {
         let dir = self.scratch();
         for name in ["output", "status", "crash", "console"] {
             match fs::remove_file(dir.join(name)) {
@@ -167,12 +178,13 @@ impl Guest {
         fs::write(dir.join("script"), script)?;
         let engine = match &self.engine {
             Some(engine) => engine,
-            None => engine::chosen().map_err(io::Error::other)?,
+            None => engine::chosen(self.stop).map_err(io::Error::other)?,
         };
         fs::write(dir.join("init"), self.init(engine)?)?;
         fs::set_permissions(dir.join("init"), fs::Permissions::from_mode(0o755))?;
         let child = engine.start(dir, self.memory, &self.disks)?;
-        Ok((child, self.limit * engine.slowness()))
+        let running = Running::new(child, dir)?;
+        Ok((running, self.limit * engine.slowness()))
     }
 
     /// What the guest has written to a file of the scratch directory.
@@ -253,16 +265,19 @@ impl Guest {
     }
 
     /// Waits for the end, or for the wish to be killed.
-    fn watch(&self, mut child: Child, limit: Duration) -> io::Result<Done> {
+    fn watch(&self, mut running: Running, limit: Duration) -> io::Result<Done> {
         let started = Instant::now();
         let output = self.scratch().join("output");
         let mut script_began = None;
         let done = loop {
-            if child.try_wait()?.is_some() {
+            if running.is_over()? {
                 break Done::Ended;
             }
             if self.scratch().join("crash").exists() {
                 break Done::Killed;
+            }
+            if (self.stop)() {
+                break Done::Stopped;
             }
             if script_began.is_none() && output.exists() {
                 script_began = Some(Instant::now());
@@ -276,27 +291,33 @@ impl Guest {
             }
             std::thread::sleep(POLL);
         };
-        kill(&mut child)?;
+        running.kill()?;
         Ok(done)
     }
 }
 
-/// Ends a kernel at once.
-pub(crate) fn kill(child: &mut Child) -> io::Result<()> {
-    // The guest's processes are processes of the host, in the group of the kernel.
-    let group =
-        rustix::process::Pid::from_raw(child.id() as i32).expect("a process has an id above 0");
-    match rustix::process::kill_process_group(group, rustix::process::Signal::KILL) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-        Err(e) => return Err(e.into()),
+impl Guest {
+    /// Whether somebody wants it to end.
+    ///
+    /// # Errors
+    /// Yes.
+    pub(crate) fn go_on(&self) -> io::Result<()> {
+        match (self.stop)() {
+            true => Err(stopped()),
+            false => Ok(()),
+        }
     }
-    child.wait().map(drop)
+}
+
+fn stopped() -> io::Error {
+    io::Error::new(io::ErrorKind::Interrupted, "it was asked to stop")
 }
 
 enum Done {
     Ended,
     Killed,
     TimedOut,
+    Stopped,
 }
 
 /// The last lines of a text.
@@ -308,5 +329,5 @@ fn tail(text: &str) -> String {
 /// Why a kernel with F2FS cannot run on this machine: programs or modules are missing, or nothing
 /// boots here; `None` if it can. Takes as long as a boot or two.
 pub fn lacks() -> Option<String> {
-    engine::chosen().err().map(str::to_string)
+    engine::chosen(|| false).err().map(str::to_string)
 }

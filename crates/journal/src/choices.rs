@@ -124,6 +124,18 @@ impl Choices {
     /// An unknown value, with the valid ones.
     pub fn set(&mut self, key: &str, value: &str) -> Result<bool, ChoiceError> {
         match key {
+            // A whole scheme, as tables call it.
+            "scheme" if value.contains(SEPARATOR) => {
+                let whole: Choices = value.parse()?;
+                *self = Choices {
+                    preset: whole.preset.or(self.preset),
+                    record: whole.record.or(self.record),
+                    order: whole.order.or(self.order),
+                    home: whole.home.or(self.home),
+                    full_first: whole.full_first.or(self.full_first),
+                    commit_block: whole.commit_block.or(self.commit_block),
+                };
+            }
             "scheme" => {
                 let preset = value.parse::<Preset>();
                 self.preset = Some(preset.map_err(|e| unknown(key, value, &e.valid))?);

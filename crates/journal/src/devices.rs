@@ -99,6 +99,8 @@ pub(crate) fn refusal(scheme: &Scheme) -> Option<String> {
         "home=remap points homes at pages of the log, which a device can do with its own pages only"
     } else if scheme.order == Order::Adaptive {
         "order=adaptive sends data and log in one command of one device, and weighs what that device takes for it"
+    } else if scheme.is_fast() {
+        "record=fast has been cut on one device with both only, and its area is in the log"
     } else if scheme.is_coalition() {
         "record=coalition logs changed bytes of homes, and that a cut leaves both fitting each other is argued for one device with both"
     } else {
@@ -122,6 +124,7 @@ mod tests {
             (Preset::Emmc, "record=coalition"),
             (Preset::EmmcPaper, "record=coalition"),
             (Preset::Adaptive, "order=adaptive"),
+            (Preset::FastCommit, "record=fast"),
             (Preset::Jftl, "home=remap"),
             (Preset::JftlPaper, "home=remap"),
         ] {

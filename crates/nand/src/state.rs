@@ -116,7 +116,7 @@ impl Media {
     /// Appends the whole state of the medium.
     ///
     /// # Errors
-    /// The blocks ever touched have more than [`PAGES_MAX`] pages, in words.
+    /// The blocks ever touched have more than `PAGES_MAX` pages, in words.
     pub fn save(&self, out: &mut Vec<u8>) -> Result<(), String> {
         let touched = self.blocks.iter_present().filter(|(_, s)| s.0.is_some());
         let pages = touched.count() as u64 * u64::from(self.geometry.pages_per_block);
@@ -137,7 +137,7 @@ impl Media {
         Ok(())
     }
     /// The medium that [`Media::save`] wrote, and the bytes behind it. For any bytes: those that
-    /// are no medium are refused, with memory bounded by the bytes given and by [`PAGES_MAX`].
+    /// are no medium are refused, with memory bounded by the bytes given and by `PAGES_MAX`.
     ///
     /// # Errors
     /// What is wrong with the bytes, in words.

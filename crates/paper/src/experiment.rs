@@ -40,7 +40,7 @@ pub struct Trial {
 pub enum Verdict {
     /// The value agrees.
     Closed,
-    /// The distance from what was published is smaller by [`COUNTS`] or more; in the row's unit.
+    /// The distance from what was published is smaller by `COUNTS` or more; in the row's unit.
     Narrowed {
         /// Its distance in the row, or in the control.
         from: f64,

@@ -6,9 +6,9 @@
 //! result. A paper is a list of parts, each with the jobs it needs and a section of the report made
 //! of their outcomes ([`study`]).
 
+mod beside;
 pub mod characterise;
 pub mod emmc;
-pub mod energy;
 mod error;
 mod experiment;
 pub mod f2fsj;
@@ -19,9 +19,10 @@ mod row;
 pub mod study;
 mod summary;
 
+pub use beside::{NO_VALUE, without_published};
 pub use error::PaperError;
 pub use experiment::{Experiment, Trial, Verdict};
 pub use page::paper_page;
 pub use published::{Class, Kind, Published, Table, TableError};
-pub use row::{Listed, Report, Row, SCHEMA, Section, number};
+pub use row::{Drawn, Listed, Report, Row, SCHEMA, Section, number};
 pub use summary::{NOT_EXPLAINED, Summary};

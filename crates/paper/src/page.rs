@@ -3,9 +3,11 @@
 
 use super::{Kind, Report, Row, Section, Summary, number};
 use maud::{Markup, html};
-use report::{Pair, Plot, plot, scrolled, whole};
+use report::{Pair, Plot, plot, row, scrolled, whole};
 use std::collections::BTreeMap;
 
+/// The caption of a plot of published and measured values.
+const PAIRS: &str = "Bands are what agrees, diamonds what is published, dots what is measured. Without a band nothing is compared.";
 /// Rows in one plot of published and measured values, at most.
 const PAIRS_MAX: usize = 40;
 /// A table with so many rows is shown unfolded.
@@ -13,11 +15,10 @@ const OPEN_ROWS: usize = 6;
 
 /// On a narrow screen a row is a card. The verdict has a colour and stands there as a word.
 const OWN_STYLE: &str = "\
-.within{color:var(--good)}.outside{color:var(--bad);font-weight:600}.none{color:var(--dim)}p.verdict{font-size:1.05rem}\
-table.rows td:first-child{white-space:normal;min-width:14rem}table.rows td.why{white-space:normal;text-align:left;color:var(--dim);font-size:.9rem}\
-details{margin:.5rem 0}nav ul{columns:2;padding-left:1.1rem}\
-@media(max-width:40rem){nav ul{columns:1}table.rows thead{display:none}table.rows,table.rows tbody,table.rows tr,table.rows td{display:block;text-align:left;white-space:normal}\
-table.rows td{border:0;padding:.1rem 0}table.rows td:empty{display:none}table.rows tr.row{border-top:1px solid var(--line);margin-top:.5rem}\
+.within{color:var(--good)}.outside{color:var(--bad);font-weight:600}.none{color:var(--dim)}\
+table.rows tbody th{white-space:normal;min-width:14rem}table.rows td.why{white-space:normal;text-align:left;color:var(--dim);font-size:.9rem}\
+@media(max-width:40rem){table.rows thead{display:none}table.rows,table.rows tbody,table.rows tr,table.rows th,table.rows td{display:block;text-align:left;white-space:normal}\
+table.rows th,table.rows td{border:0;padding:.1rem 0}table.rows td:empty{display:none}table.rows tr.row{border-top:1px solid var(--line);margin-top:.5rem}\
 table.rows td[data-head]::before{content:attr(data-head) \": \";color:var(--dim)}}";
 
 /// Makes the page of a report.
@@ -82,12 +83,12 @@ fn counted(rows: &[Row]) -> Markup {
     html! {
         (scrolled(&html! { table {
             thead { tr {
-                th { "rows" } @for (head, _) in Summary::default().counts() { th { (head) } }
+                th scope="col" { "rows" } @for (head, _) in Summary::default().counts() { th scope="col" { (head) } }
             } }
             tbody {
                 @for (name, sum) in &all {
                     tr {
-                        td { (name) } @for (_, count) in sum.counts() { td { (count) } }
+                        th scope="row" { (name) } @for (_, count) in sum.counts() { td { (count) } }
                     }
                 }
             }
@@ -104,7 +105,7 @@ fn one(n: usize, section: &Section) -> Markup {
         section {
             h2 id={ "s" (n) } { (section.title) }
             @if !agreeing.is_empty() { p { (agreeing) "." } }
-            @for plot in pairs(&all) { (plot.figure("The band is what agrees; published values are diamonds, measured ones dots.")) }
+            @for plot in pairs(&all) { (plot.figure(PAIRS)) }
             @for (caption, plot) in &section.plots { (plot.figure(caption)) }
             @if !section.words.is_empty() {
                 details { summary { "How it is measured" } @for words in &section.words { p { (words) } } }
@@ -114,7 +115,7 @@ fn one(n: usize, section: &Section) -> Markup {
                     summary { "Table: " (caption) }
                     (scrolled(&html! { table {
                         thead { tr { @for h in head { th scope="col" { (h) } } } }
-                        tbody { @for line in lines { tr { @for cell in line { td { (cell) } } } } }
+                        tbody { @for line in lines { (row(line)) } }
                     } }))
                 }
             }
@@ -128,7 +129,7 @@ fn one(n: usize, section: &Section) -> Markup {
     }
 }
 
-/// Plots of the rows that are compared, one for each unit.
+/// Plots of the rows with a published and a measured value, one for each unit.
 fn pairs(rows: &[&Row]) -> Vec<Plot> {
     let mut by_unit: BTreeMap<&str, Vec<Pair>> = BTreeMap::new();
     for row in rows {
@@ -184,11 +185,12 @@ fn take_common(pairs: &mut [Pair]) -> String {
 }
 
 fn pair(row: &Row) -> Option<Pair> {
-    row.within?;
     let agrees = match (row.range, row.published, row.bound.as_deref()) {
         (Some((low, high)), _, _) => (Some(low), Some(high)),
         (None, value, Some("least")) => (value, None),
         (None, value, Some(_)) => (None, value),
+        // An absolute time of another machine is shown, and nothing is said of its agreement.
+        (None, Some(_), None) if row.within.is_none() => (None, None),
         (None, Some(value), None) => {
             let by = row.tolerance.unwrap_or(0.0);
             (Some(value - by), Some(value + by))
@@ -217,12 +219,13 @@ fn rows(rows: &[&Row]) -> Markup {
     scrolled(&html! {
         table.rows {
             thead { tr {
-                th { "value" } @if of { th { "of" } } @if timing { th { "timing" } } th { "unit" } th { "published" } th { "measured" }
-                th { "tolerance" } th { "" } th { "" }
+                @for head in ["value", "of", "timing", "unit", "published", "measured", "tolerance", "verdict", "kind"] {
+                    @if (head != "of" || of) && (head != "timing" || timing) { th scope="col" { (head) } }
+                }
             } }
             tbody { @for row in rows {
                 tr.row {
-                    td { (row.figure) ": " (row.item) }
+                    th scope="row" { (row.figure) ": " (row.item) }
                     @if of { td { (row.of.as_deref().unwrap_or("")) } }
                     @if timing { td { (row.timing.as_deref().unwrap_or("")) } }
                     td { (row.unit) }
@@ -291,12 +294,13 @@ mod tests {
         let section = Section {
             title: "Fig 1".into(),
             words: vec!["What it shows.".into()],
-            rows: vec![row.clone()],
+            rows: vec![row],
             tables: vec![("t".into(), vec!["head".into()], vec![vec!["cell".into()]])],
             plots: vec![("p".into(), plot::lines("line", ("x", "y"), &[]))],
         };
-        let report = Report::new("emmc", "varve paper emmc".into(), vec![row]);
-        (report, vec![section])
+        let sections = vec![section];
+        let report = Report::new("emmc", "varve paper emmc".into(), &sections);
+        (report, sections)
     }
 
     #[test]

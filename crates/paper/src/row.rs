@@ -2,6 +2,7 @@
 //! the page are made of rows.
 
 use crate::{Class, Experiment, Kind, NOT_EXPLAINED, Published, Summary, Verdict};
+use report::PlotPoint;
 use report::metrics::round;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,42 @@ pub struct Report {
     pub kinds: BTreeMap<String, Summary>,
     /// All rows, in the order of the paper.
     pub rows: Vec<Row>,
+    /// The figures with their points, measured and published, in the order of the page. What the
+    /// page draws of the rows themselves is not here again.
+    pub plots: Vec<Drawn>,
+}
+
+/// A figure of the report as values.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Drawn {
+    /// The section of the page that has it.
+    pub section: String,
+    /// Its title.
+    pub title: String,
+    /// What is said of it. Where the paper has no value for it, this says so.
+    pub caption: String,
+    /// What stands along it, with its unit; absent if names do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<String>,
+    /// What its values are, with their unit.
+    pub y: String,
+    /// Its values.
+    pub points: Vec<PlotPoint>,
+}
+
+impl Drawn {
+    fn of(section: &Section) -> Vec<Drawn> {
+        let plots = section.plots.iter();
+        let drawn = plots.map(|(caption, plot)| Drawn {
+            section: section.title.clone(),
+            title: plot.title.clone(),
+            caption: caption.clone(),
+            x: plot.x.clone(),
+            y: plot.y.clone(),
+            points: plot.points().to_vec(),
+        });
+        drawn.collect()
+    }
 }
 
 /// One value of a report.
@@ -285,8 +322,9 @@ impl Row {
 }
 
 impl Report {
-    /// A complete report of these rows. `command` is what makes it again.
-    pub fn new(paper: &str, command: String, rows: Vec<Row>) -> Report {
+    /// A complete report of these sections. `command` is what makes it again.
+    pub fn new(paper: &str, command: String, sections: &[Section]) -> Report {
+        let rows: Vec<Row> = sections.iter().flat_map(|s| s.rows.clone()).collect();
         Report {
             schema: SCHEMA,
             paper: paper.into(),
@@ -295,6 +333,7 @@ impl Report {
             summary: Summary::of(&rows),
             kinds: Summary::by_kind(&rows).into_iter().collect(),
             rows,
+            plots: sections.iter().flat_map(Drawn::of).collect(),
         }
     }
 

@@ -5,7 +5,7 @@
 //! own, in any order, as no job sees another's outcome.
 
 use super::{Report, Row, Section, Table};
-use crate::PaperError;
+use crate::{NO_VALUE, PaperError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,8 +115,7 @@ pub fn report<P, J: Work>(
         }
         sections.push(section);
     }
-    let rows = sections.iter().flat_map(|s| s.rows.clone()).collect();
-    Ok((Report::new(paper, command, rows), sections))
+    Ok((Report::new(paper, command, &sections), sections))
 }
 
 /// Published values that have no rows, or rows in more than one section, as `Fig 13, item, app`.
@@ -140,4 +139,45 @@ pub fn unanswered(table: &Table, sections: &[Section]) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Plots that show no published value and do not say in their caption that there is none, or say
+/// so and show one, as `Fig 13, title`.
+pub fn silent(sections: &[Section]) -> Vec<String> {
+    let all = sections.iter().flat_map(|section| {
+        let plots = section.plots.iter();
+        plots.map(move |(caption, plot)| (section, caption, plot))
+    });
+    let silent =
+        all.filter(|(_, caption, plot)| plot.has_published() == caption.contains(NO_VALUE));
+    let named = silent.map(|(section, _, plot)| format!("{}, {}", section.title, plot.title));
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::beside::{group, without_published};
+    use crate::{Class, Published};
+    use report::plot;
+
+    #[test]
+    fn a_plot_has_a_published_value_or_its_caption_says_that_there_is_none() {
+        let bars = || plot::grouped_bars("p", "x", &["g".into()], &[("s".into(), vec![1.0])]);
+        let published = Published::new("F", "i", "x", Class::Gain, Some(2.0));
+        let marks: Vec<_> = published.mark(Some("s"), group("g")).into_iter().collect();
+        let said = without_published("c", "why");
+        let of = |caption: &str, plot| {
+            let section = Section {
+                title: "F".into(),
+                plots: vec![(caption.into(), plot)],
+                ..Section::default()
+            };
+            silent(&[section])
+        };
+        assert_eq!(of("c", bars()), ["F, p"]);
+        assert_eq!(of(&said, bars().beside(&marks)), ["F, p"], "it has one");
+        assert_eq!(of(&said, bars()), [""; 0]);
+        assert_eq!(of("c", bars().beside(&marks)), [""; 0]);
+    }
 }

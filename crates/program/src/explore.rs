@@ -12,7 +12,7 @@
 //!   numbers. Only an exploration that was stopped is another one each time.
 //!
 //! Memory is bounded by what is kept: about 100 bytes for each distinct tree, one state for each of
-//! [`Job::groups_max`] groups of bad ones and each model, and [`QUEUE`] states for each worker that
+//! [`Job::groups_max`] groups of bad ones and each model, and `QUEUE` states for each worker that
 //! wait. States share the pages that they have in common.
 
 use crate::apply::complete;
@@ -40,6 +40,39 @@ pub struct Job<'a> {
     pub jobs: usize,
     /// Most groups of which a bad state is kept, for each model.
     pub groups_max: usize,
+    /// What is known of trees before.
+    pub known: &'a Verdicts,
+    /// Which of the other trees judges are asked about.
+    pub ask: Ask,
+}
+
+/// Which trees judges are asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ask {
+    /// All.
+    All,
+    /// Those of one of `count` shares: which one a tree belongs to depends on the tree alone.
+    Share {
+        /// The share, from 0.
+        index: u64,
+        /// How many shares there are, at least 1.
+        count: u64,
+    },
+    /// None: what is not known stays so, and does not count as judged.
+    Nobody,
+}
+
+impl Ask {
+    fn has(self, (hash, acknowledged): Key) -> bool {
+        match self {
+            Ask::All => true,
+            Ask::Share { index, count } => {
+                let n = (hash ^ (hash >> 32)).wrapping_add(acknowledged as u64);
+                n % count.max(1) == index
+            }
+            Ask::Nobody => false,
+        }
+    }
 }
 
 /// How far an exploration is.
@@ -58,6 +91,8 @@ pub struct Progress {
 pub struct Explored {
     /// What each model left, in the order of the models.
     pub models: Vec<OfModel>,
+    /// Distinct trees that were made.
+    pub trees: u64,
     /// Distinct trees that were judged.
     pub judged: u64,
     /// Nobody stopped it.
@@ -74,6 +109,41 @@ impl fmt::Debug for Verdicts {
     /// Only their number: the order of a map is none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} verdicts", self.0.len())
+    }
+}
+
+/// What is said of one tree: its hash, how much was acknowledged, and why it is bad, if it is.
+pub type Said = (u64, u64, Option<String>);
+
+impl Verdicts {
+    /// All of them, in the order of the hashes.
+    pub fn said(&self) -> Vec<Said> {
+        let said = self.0.iter().map(|((hash, acknowledged), why)| {
+            let why = why.as_ref().map(ToString::to_string);
+            (*hash, *acknowledged as u64, why)
+        });
+        let mut said: Vec<Said> = said.collect();
+        said.sort();
+        said
+    }
+
+    /// Adds those of another exploration of the same recording.
+    pub fn add(&mut self, said: Vec<Said>) {
+        for (hash, acknowledged, why) in said {
+            // More acknowledgements than a host can count are none that we have made.
+            let acknowledged = usize::try_from(acknowledged).unwrap_or(usize::MAX);
+            self.0.insert((hash, acknowledged), why.map(Arc::from));
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -289,6 +359,8 @@ struct Entry {
 enum Word {
     /// It waits for a judge.
     Open(Vec<(usize, u64, State)>),
+    /// Nobody is asked.
+    Unasked,
     Good,
     Bad(Arc<str>),
 }
@@ -382,9 +454,10 @@ impl Known {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
+        let trees = self.entries.len() as u64;
         let verdicts = self.entries.into_iter().filter_map(|(key, entry)| {
             let verdict = match entry.word {
-                Word::Open(_) => return None,
+                Word::Open(_) | Word::Unasked => return None,
                 Word::Good => None,
                 Word::Bad(why) => Some(why),
             };
@@ -393,6 +466,7 @@ impl Known {
         Ok(Explored {
             verdicts: Verdicts(verdicts.collect()),
             models: self.models.into_iter().map(Lot::result).collect(),
+            trees,
             judged: self.progress.judged,
             complete: !self.stopped,
         })
@@ -444,24 +518,27 @@ impl Table<'_> {
             let known = &mut *self.state.lock();
             known.progress.states += 1;
             let is_new = !known.entries.contains_key(&key);
-            let entry = known.entries.entry(key).or_insert_with(|| Entry {
-                word: Word::Open(Vec::new()),
-                models: 0,
-            });
+            let word = match is_new {
+                true => self.first_word(key, &mut known.progress),
+                false => Word::Unasked,
+            };
+            let entry = known.entries.entry(key);
+            let entry = entry.or_insert(Entry { word, models: 0 });
+            let is_asked = is_new && matches!(entry.word, Word::Open(_));
             let bit = 1 << model;
             if entry.models & bit == 0 {
                 entry.models |= bit;
                 let lot = &mut known.models[model];
                 lot.out.distinct += 1;
                 match &mut entry.word {
-                    Word::Good => {}
+                    Word::Good | Word::Unasked => {}
                     Word::Bad(why) => {
                         lot.add(number, state.clone(), why.clone(), self.job.groups_max);
                     }
                     Word::Open(waiting) => waiting.push((model, number, state.clone())),
                 }
             }
-            is_new.then_some(Question { key, state, model })
+            is_asked.then_some(Question { key, state, model })
         };
         if let Some(question) = question
             && send.send(question).is_err()
@@ -469,6 +546,19 @@ impl Table<'_> {
             return false;
         }
         self.may_go_on()
+    }
+
+    /// What is known of a tree that was not seen before.
+    fn first_word(&self, key: Key, progress: &mut Progress) -> Word {
+        match self.job.known.0.get(&key) {
+            None if self.job.ask.has(key) => Word::Open(Vec::new()),
+            None => Word::Unasked,
+            Some(why) => {
+                progress.judged += 1;
+                progress.bad += u64::from(why.is_some());
+                why.clone().map_or(Word::Good, Word::Bad)
+            }
+        }
     }
 
     fn may_go_on(&self) -> bool {
@@ -531,7 +621,7 @@ impl Table<'_> {
         };
         let waiting = match std::mem::replace(&mut entry.word, word) {
             Word::Open(waiting) => waiting,
-            Word::Good | Word::Bad(_) => return,
+            Word::Good | Word::Bad(_) | Word::Unasked => return,
         };
         if let Word::Bad(why) = &entry.word {
             known.progress.bad += 1;
@@ -639,6 +729,25 @@ mod tests {
         dislikes: u32,
         go_on: &(dyn Fn(Progress) -> bool + Sync),
     ) -> Result<Explored, ExploreError> {
+        let known = Verdicts::default();
+        part(
+            models,
+            (&known, Ask::All),
+            jobs,
+            groups_max,
+            dislikes,
+            go_on,
+        )
+    }
+
+    fn part(
+        models: &[Box<dyn Model>],
+        (known, ask): (&Verdicts, Ask),
+        jobs: usize,
+        groups_max: usize,
+        dislikes: u32,
+        go_on: &(dyn Fn(Progress) -> bool + Sync),
+    ) -> Result<Explored, ExploreError> {
         let recording = tape();
         let bound = Bound {
             states_max: 1000,
@@ -650,6 +759,8 @@ mod tests {
             bound: &bound,
             jobs,
             groups_max,
+            known,
+            ask,
         };
         explore(&job, &|| Ok(Box::new(Dislikes(dislikes))), go_on)
     }
@@ -692,6 +803,30 @@ mod tests {
         for jobs in [2, 3, 8] {
             assert_eq!(told(jobs), one, "{jobs} jobs");
         }
+    }
+
+    #[test]
+    fn shares_together_are_the_whole() {
+        let whole = run(&two_models(), 2, 3, 5, &|_| true).unwrap();
+        let (mut known, mut judged) = (Verdicts::default(), 0);
+        for index in 0..3 {
+            let ask = Ask::Share { index, count: 3 };
+            let none = Verdicts::default();
+            let share = part(&two_models(), (&none, ask), 1, 3, 5, &|_| true).unwrap();
+            assert_eq!(share.judged, share.verdicts.len() as u64);
+            assert!(share.judged > 0 && share.judged < whole.judged);
+            judged += share.judged;
+            known.add(share.verdicts.said());
+        }
+        assert_eq!((judged, known.len()), (whole.judged, whole.verdicts.len()));
+        // A judge that would find other trees bad is not asked.
+        let merged = part(&two_models(), (&known, Ask::Nobody), 2, 3, 7, &|_| true).unwrap();
+        assert_eq!(format!("{merged:?}"), format!("{whole:?}"));
+        // What is not known is asked about, or is left out.
+        let none = (&Verdicts::default(), Ask::Nobody);
+        let nothing = part(&two_models(), none, 2, 3, 5, &|_| true).unwrap();
+        assert_eq!((nothing.judged, nothing.verdicts.is_empty()), (0, true));
+        assert_eq!(nothing.models[0].distinct, whole.models[0].distinct);
     }
 
     #[test]
@@ -754,6 +889,8 @@ mod tests {
                 bound: &bound,
                 jobs: 1,
                 groups_max: 1,
+                known: &Verdicts::default(),
+                ask: Ask::All,
             };
             let judge = || Ok(Box::new(No(number)) as Box<dyn Judge>);
             let all: &(dyn Fn(Progress) -> bool + Sync) = &|_| panic!("nothing is explored");

@@ -107,11 +107,12 @@ impl fmt::Display for Lint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {}:", self.moment)?;
         for one in &self.unsynced {
-            write!(
-                f,
-                "\n  {}, by {}, is not synced: {} lacks",
-                one.what, one.by, one.lacks
-            )?;
+            let many = one.what.starts_with(|c: char| c.is_ascii_digit());
+            let verb = if many { "are" } else { "is" };
+            let Unsynced {
+                what, by, lacks, ..
+            } = one;
+            write!(f, "\n  {what}, by {by}, {verb} not synced: {lacks} lacks")?;
         }
         Ok(())
     }

@@ -91,6 +91,22 @@ def test_one_comparison_and_a_file_are_specs(tmp_path):
     assert len(varve.campaign(file).table) == 2
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fuse"), reason="programs are recorded on a mount of FUSE")
+def test_a_program_is_judged_in_shares(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torn = "cd $VARVE_DIR; echo good > new; mv new f"
+    check = "f=$VARVE_DIR/f; [ ! -e $f ] || grep -q good $f"
+    options = ["--model", "posix", "--check", check]
+    found = varve.campaign(["crash", "--dir", "--run", torn, *options])
+    assert isinstance(found, varve.ProgramCrashes)
+    assert found.table.column("name") == ["posix"] and len(found.findings) == 1
+    (recording,) = tmp_path.glob("*.recording")
+    # A recording that is named makes the same again, and what is in the store is taken.
+    spec = ["crash", "--dir", "--recording", recording.name, *options]
+    again = [varve.campaign(spec, store=tmp_path / "store").data for _ in range(2)]
+    assert again == [found.data, found.data]
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_threads_and_processes_deal_shares(tmp_path, shared):
     wanted = alone(tmp_path)

@@ -1,6 +1,7 @@
 """What Varve writes for programs of others is read by those programs."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -115,6 +116,16 @@ def outputs(folder):
     yield "crash", varve.crash(workload="mix:ops=4", device="nand", schemes=["none"], moments=20).data
     yield "paper", varve.paper("emmc", quick=True, only=["table4"]).data
     yield "paper", varve.paper("jftl", quick=True, only=["counts"]).data
+    if os.path.exists("/dev/fuse"):
+        # One that is whole, and one with a finding: what the program prints, as it prints it.
+        whole = "echo x > $VARVE_DIR/f"
+        torn = "cd $VARVE_DIR; echo good > new; mv new f"
+        check = "f=$VARVE_DIR/f; [ ! -e $f ] || grep -q good $f"
+        for line in (["--run", whole], ["--run", torn, "--check", check, "--suggest"]):
+            words = ["crash", "--dir", *line, "--json", "--out", str(folder / "dir")]
+            out = subprocess.run([varve.program(), *words], capture_output=True, text=True)
+            assert out.returncode in (0, 1), out.stderr
+            yield "crash-dir", json.loads(out.stdout)
     store = folder / "store"
     spec = {"command": "compare", "options": small, "sweep": {"seed": [1, 2]}}
     yield "campaign", varve.campaign(spec, store=store).data

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import json
+import sys
+import types
 
 import pytest
 
@@ -28,6 +30,37 @@ def test_a_comparison_is_a_table_for_others(comparison):
     assert polars.DataFrame(table).height == 2
     pyarrow = pytest.importorskip("pyarrow")
     assert pyarrow.table(table).column("scheme").to_pylist() == ["jbd2", "emmc"]
+
+
+def test_duckdb_reads_tables_by_their_capsules(comparison):
+    duckdb = pytest.importorskip("duckdb")
+    table = comparison.table
+    runs = _with(duckdb, runs=table)
+    told = runs.sql("select scheme, ops, ops_per_s from runs order by ops_per_s").fetchall()
+    assert {scheme for scheme, _, _ in told} == {"jbd2", "emmc"}
+    assert [rate for _, _, rate in told] == sorted(table.column("ops_per_s"))
+    assert all(isinstance(ops, int) for _, ops, _ in told)
+    nulls = varve.Table({"a": [1, None, 3]})
+    con = _with(duckdb, t=nulls)
+    assert con.sql("select sum(a), count(*) - count(a) from t").fetchone() == (4, 1)
+
+
+def _with(duckdb, **tables):
+    """A connection that knows these tables, each read through its capsule alone."""
+    connection = duckdb.connect()
+    for name, table in tables.items():
+        connection.register(name, _Capsules(table))
+    return connection
+
+
+class _Capsules:
+    """What a library sees that knows nothing of us but Arrow's interface."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def test_parts_of_a_comparison_add_up(comparison):
@@ -97,6 +130,37 @@ def test_a_refusal_is_an_error_with_the_words_of_the_program():
     with pytest.raises(varve.VarveError, match="unknown scheme `foo`") as error:
         varve.compare(schemes=["foo"])
     assert error.value.code == 2
+
+
+def test_a_notebook_shows_a_bar_in_one_place(monkeypatch):
+    class Shown:
+        def __init__(self, first):
+            self.texts = [first]
+
+        def update(self, text):
+            self.texts.append(text)
+
+    shown = []
+
+    def display(first, display_id):
+        assert display_id
+        shown.append(Shown(first))
+        return shown[-1]
+
+    shell = types.SimpleNamespace(kernel=object())
+    notebook = types.SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(HTML=str, display=display))
+    varve.crash(workload="ace:1,every=20", schemes=["jbd2"], states=8)
+    assert len(shown) == 1, "one bar in one place"
+    assert "crash" in shown[0].texts[-1] and "<progress value=" in shown[0].texts[-1]
+    # Its lines are no words of an error.
+    with pytest.raises(varve.VarveError, match="^unknown scheme"):
+        varve.crash(schemes=["foo"])
+    # A shell without a notebook has none.
+    shell.kernel = None
+    varve.compare(schemes=["jbd2"], **SMALL)
+    assert len(shown) == 1
 
 
 def test_crashes_are_judged():

@@ -4,7 +4,9 @@
 //! Everything here is made from the values that a run has left, so this crate names no crate that
 //! could run one.
 
+mod best;
 pub mod causes;
+pub mod energy;
 pub mod fio;
 pub mod hdr;
 pub mod metrics;
@@ -17,9 +19,10 @@ mod shell;
 pub mod sweep;
 mod tables;
 pub mod timeline;
+pub mod verdict;
 pub mod wear;
 
 pub use page::page;
-pub use plot::{Pair, Plot};
-pub use shell::{scrolled, whole};
+pub use plot::{Pair, Plot, PlotPoint};
+pub use shell::{row, scrolled, whole};
 pub use tables::{fsync_parts, gain, kinds};

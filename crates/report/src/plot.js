@@ -15,13 +15,23 @@
         labelColor: ink, titleColor: ink, domainColor: ink, tickColor: ink, gridColor: line,
         labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal",
       },
-      axisX: { labelLimit: 110 },
+      axisQuantitative: { labelOverlap: "greedy", labelSeparation: 8 },
+      axisX: { labelLimit: 150 },
       axisY: { labelLimit: width - 24 },
       legend: {
-        orient: "bottom", direction: "horizontal", columns: narrow.matches ? 2 : 4, title: null,
-        labelColor: ink, labelFontSize: 12, labelLimit: narrow.matches ? 130 : 210, symbolStrokeWidth: 2,
+        orient: "bottom", direction: "horizontal", columns: narrow.matches ? 1 : 4, title: null,
+        labelColor: ink, labelFontSize: 12, labelLimit: narrow.matches ? width - 40 : 240, symbolStrokeWidth: 2,
+        // On a narrow screen a second legend stands below the first.
+        layout: { bottom: { anchor: "start", direction: narrow.matches ? "vertical" : "horizontal" } },
       },
       header: { labelColor: ink, titleColor: ink },
+      // Published values are seen on bars of any colour.
+      style: {
+        published: { filled: true, color: dark.matches ? "#14171a" : "#fff", stroke: ink },
+        outline: { filled: false, color: ink },
+        level: { color: ink },
+        agrees: { color: ink },
+      },
     };
   }
 

@@ -1,10 +1,21 @@
 //! Plots as specifications of Vega-Lite, which the page draws at the width of the reader's screen.
 //! Colours and order depend on the data only, so that equal results give equal bytes.
 
+mod bars;
+mod pairs;
+mod points;
+mod published;
+
 use crate::metrics::round;
 use crate::over_time::OverTime;
+use crate::shell::row;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
+
+pub use bars::{Bar, grouped_bars, stacked_bars, stacked_beside};
+pub use pairs::{Pair, pairs};
+pub use points::PlotPoint;
+pub use published::{At, Mark, Says};
 
 /// Version of Vega-Lite that the specifications are written for.
 const LANGUAGE: &str = "https://vega.github.io/schema/vega-lite/v6.json";
@@ -14,8 +25,6 @@ const HEIGHT: u32 = 280;
 const OVER_TIME_HEIGHT: u32 = 190;
 /// Height of a line of a plot that lists its values, pixels: its name stands above it.
 const LINE_HEIGHT: u32 = 36;
-/// Characters that fit side by side below the bars of a narrow screen.
-const LEVEL_CHARS: usize = 36;
 /// Values that span more than this get a logarithmic axis.
 const LINEAR_SPAN: f64 = 100.0;
 /// Colours in the order in which they are used: those of Okabe and Ito, which colour-blind readers
@@ -36,9 +45,16 @@ pub const SCRIPTS: [&str; 3] = [
 pub struct Plot {
     /// What it shows, in a few words.
     pub title: String,
+    /// What its values are, with their unit.
+    pub y: String,
+    /// What stands along it, with its unit; `None` if names do.
+    pub x: Option<String>,
     spec: Value,
     head: Vec<String>,
     lines: Vec<Vec<String>>,
+    points: Vec<PlotPoint>,
+    /// Published values stand over the measured ones, and need a table of their own.
+    has_marks: bool,
 }
 
 impl Plot {
@@ -54,24 +70,42 @@ impl Plot {
             spec: whole,
             head,
             lines,
+            ..Plot::default()
         }
+    }
+
+    /// Sets what its values are, what stands along it, and the values themselves.
+    fn showing(
+        mut self,
+        y: &str,
+        x: Option<&str>,
+        points: impl Iterator<Item = PlotPoint>,
+    ) -> Plot {
+        self.y = y.into();
+        self.x = x.map(String::from);
+        self.points = points.collect();
+        self
     }
 
     /// The plot as a part of a page that ends with [`SCRIPTS`].
     pub fn figure(&self, caption: &str) -> Markup {
         // A script element ends at the first `</script`, whatever it is inside of.
         let spec = self.spec.to_string().replace('<', "\\u003c");
+        // A caption that begins with the title does not say it twice.
+        let said = caption.strip_prefix(&self.title).unwrap_or(caption);
+        let said = said.trim_start_matches(['.', ' ']);
         html! {
             figure.plot aria-label=(self.title) {
-                figcaption { b { (self.title) } @if caption != self.title { " " span.dim { (caption) } } }
+                figcaption { b { (self.title) } @if !said.is_empty() { " " span.dim { (said) } } }
                 script type="application/json" { (PreEscaped(spec)) }
                 div.chart {}
                 details {
                     summary { "Values" }
                     div.scroll { table {
                         thead { tr { @for h in &self.head { th scope="col" { (h) } } } }
-                        tbody { @for line in &self.lines { tr { @for cell in line { td { (cell) } } } } }
+                        tbody { @for line in &self.lines { (row(line)) } }
                     } }
+                    @if self.has_marks { (self.published_table()) }
                 }
             }
         }
@@ -122,87 +156,6 @@ fn colour(field: &str, names: &[String]) -> Value {
     })
 }
 
-/// The axis of the names below bars: level if there is room.
-fn names_below<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Value {
-    let (count, longest) = names.fold((0, 0), |(n, most), name| (n + 1, most.max(name.len() + 2)));
-    let angle = if count * longest <= LEVEL_CHARS {
-        0
-    } else {
-        -35
-    };
-    json!({"field": field, "type": "nominal", "sort": null, "title": null, "axis": {"labelAngle": angle}})
-}
-
-/// Draws one bar per scheme, made of parts stacked from the bottom. `parts` names the parts; each
-/// bar has as many values.
-pub fn stacked_bars(
-    title: &str,
-    unit: &str,
-    parts: &[String],
-    bars: &[(String, Vec<f64>)],
-) -> Plot {
-    let cell = |name: &String, p: usize, value: f64| json!({"bar": name, "part": parts[p], "order": p, "value": value});
-    let of_bar = |(name, values): &(String, Vec<f64>)| -> Vec<Value> {
-        let values = values.iter().take(parts.len()).enumerate();
-        values.map(|(p, value)| cell(name, p, *value)).collect()
-    };
-    let values: Vec<Value> = bars.iter().flat_map(of_bar).collect();
-    let spec = json!({
-        "height": HEIGHT,
-        "data": {"values": values},
-        "mark": {"type": "bar", "tooltip": true},
-        "encoding": {
-            "x": names_below("bar", bars.iter().map(|(name, _)| name)),
-            "y": {"field": "value", "type": "quantitative", "title": unit},
-            "color": colour("part", parts),
-            "order": {"field": "order"},
-        },
-    });
-    let head = [format!("{title}, {unit}")]
-        .into_iter()
-        .chain(strings(parts));
-    Plot::new(title, spec, head.collect(), lines_of(bars))
-}
-
-fn lines_of(rows: &[(String, Vec<f64>)]) -> Vec<Vec<String>> {
-    let line = |(name, values): &(String, Vec<f64>)| {
-        let values = values.iter().map(|x| text(*x));
-        [name.clone()].into_iter().chain(values).collect()
-    };
-    rows.iter().map(line).collect()
-}
-
-/// Draws groups of bars side by side: each series has one value per group; negative values hang
-/// below the axis.
-pub fn grouped_bars(
-    title: &str,
-    unit: &str,
-    groups: &[String],
-    series: &[(String, Vec<f64>)],
-) -> Plot {
-    let of_series = |(name, values): &(String, Vec<f64>)| -> Vec<Value> {
-        let cell = |(group, value)| json!({"group": group, "series": name, "value": value});
-        groups.iter().zip(values).map(cell).collect()
-    };
-    let values: Vec<Value> = series.iter().flat_map(of_series).collect();
-    let names: Vec<String> = series.iter().map(|(name, _)| name.clone()).collect();
-    let spec = json!({
-        "height": HEIGHT,
-        "data": {"values": values},
-        "mark": {"type": "bar", "tooltip": true},
-        "encoding": {
-            "x": names_below("group", groups.iter()),
-            "xOffset": {"field": "series", "type": "nominal", "sort": null, "scale": {"domain": names}},
-            "y": {"field": "value", "type": "quantitative", "title": unit},
-            "color": colour("series", &names),
-        },
-    });
-    let head = [format!("{title}, {unit}")]
-        .into_iter()
-        .chain(strings(groups));
-    Plot::new(title, spec, head.collect(), lines_of(series))
-}
-
 /// What stands along the two axes of a plot of lines.
 struct Axes {
     x: Value,
@@ -239,7 +192,11 @@ fn line_plot(
         points.iter().map(line)
     });
     let lines = lines.collect();
-    Plot::new(title, spec, head.into(), lines)
+    let points = all.iter().flat_map(|(name, points)| {
+        let point = |at: &(f64, f64)| PlotPoint::of_line(name, *at);
+        points.iter().filter_map(point)
+    });
+    Plot::new(title, spec, head.into(), lines).showing(y_unit, Some(x_unit), points)
 }
 
 /// The corners of a distribution: what stands left of `low` is drawn there.
@@ -439,104 +396,20 @@ pub fn over_time(title: &str, over: &OverTime, range: (f64, f64)) -> Plot {
             .collect()
     };
     let lines = (0..over.len()).map(line).collect();
-    Plot::new(title, spec, head.map(String::from).into(), lines)
+    let unit = format!("{}, microseconds", over.of);
+    let plot = Plot::new(title, spec, head.map(String::from).into(), lines);
+    plot.showing(&unit, Some("virtual seconds"), points_of(over).into_iter())
 }
 
-/// A published value and the one that was measured.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Pair {
-    /// What it is the value of.
-    pub name: String,
-    /// The published value; `None` if it is a range.
-    pub published: Option<f64>,
-    /// What agrees: the published range, or the value with its tolerance; an end that is missing is
-    /// open.
-    pub agrees: (Option<f64>, Option<f64>),
-    /// What was measured.
-    pub measured: f64,
-    /// The verdict in a word.
-    pub verdict: String,
-}
-
-/// Draws published values beside measured ones, one line for each: a band for what agrees, a
-/// diamond for the published value, a dot for the measured one.
-pub fn pairs(title: &str, unit: &str, all: &[Pair]) -> Plot {
-    let ends = |pair: &Pair| {
-        let (low, high) = pair.agrees;
-        [low, high, pair.published, Some(pair.measured)]
-    };
-    let known = || all.iter().flat_map(ends).flatten();
-    let (least, most) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
-        (low.min(x), high.max(x))
+/// The mean and the longest call of each bin in which one ended.
+fn points_of(over: &OverTime) -> Vec<PlotPoint> {
+    let all = [("mean", &over.mean_us), ("longest", &over.max_us)];
+    let points = all.into_iter().flat_map(|(name, us)| {
+        let at = |n: usize| ((n as f64 + 0.5) * over.bin_s, us[n]);
+        let calls = (0..over.len()).filter(|n| over.calls[*n] > 0);
+        calls.filter_map(move |n| PlotPoint::of_line(name, at(n)))
     });
-    // An open end goes to the edge of the plot.
-    let (left, right) = (least.min(0.0), most.max(0.0));
-    let is_wide = least > 0.0 && most > least * LINEAR_SPAN;
-    let (left, right) = match is_wide {
-        true => (least / 2.0, most * 2.0),
-        false => (left - 0.04 * (right - left), right + 0.04 * (right - left)),
-    };
-    let value = |pair: &Pair| {
-        let band = pair.agrees.0.is_some() || pair.agrees.1.is_some();
-        json!({
-            "name": pair.name,
-            "published": pair.published,
-            "low": band.then(|| pair.agrees.0.unwrap_or(left).max(left)),
-            "high": band.then(|| pair.agrees.1.unwrap_or(right).min(right)),
-            "measured": pair.measured,
-            "verdict": pair.verdict,
-        })
-    };
-    let values: Vec<Value> = all.iter().map(value).collect();
-    let scale = match is_wide {
-        true => json!({"type": "log", "domain": [left, right], "nice": false}),
-        false => json!({"domain": [left, right], "nice": false}),
-    };
-    let place = |field: &str| json!({"field": field, "type": "quantitative", "title": unit, "scale": scale});
-    let series = |name: &str| {
-        json!({"datum": name, "type": "nominal", "scale": {
-            "domain": ["what agrees", "published", "measured"],
-            "range": [COLOURS[7], COLOURS[1], COLOURS[0]],
-        }})
-    };
-    let spec = json!({
-        "height": {"step": LINE_HEIGHT},
-        "data": {"values": values},
-        "encoding": {"y": {
-            "field": "name", "type": "nominal", "sort": null, "title": null,
-            "axis": {
-                "grid": true, "gridDash": [2, 4], "domain": false, "ticks": false,
-                "labelAlign": "left", "labelPadding": -3, "labelBaseline": "line-bottom", "labelOffset": -7,
-            },
-        }},
-        "layer": [
-            {
-                "mark": {"type": "rule", "strokeWidth": 9, "opacity": 0.35},
-                "encoding": {"x": place("low"), "x2": {"field": "high"}, "color": series("what agrees")},
-            },
-            {
-                "mark": {"type": "point", "shape": "diamond", "filled": false, "size": 90, "strokeWidth": 2, "tooltip": {"content": "data"}},
-                "encoding": {"x": place("published"), "color": series("published")},
-            },
-            {
-                "mark": {"type": "point", "shape": "circle", "filled": true, "size": 70, "opacity": 1, "tooltip": {"content": "data"}},
-                "encoding": {"x": place("measured"), "color": series("measured")},
-            },
-        ],
-    });
-    let head = ["value", "published", "agrees from", "to", "measured", ""].map(String::from);
-    let line = |pair: &Pair| {
-        let cell = |x: Option<f64>| x.map_or_else(String::new, text);
-        vec![
-            pair.name.clone(),
-            cell(pair.published),
-            cell(pair.agrees.0),
-            cell(pair.agrees.1),
-            text(pair.measured),
-            pair.verdict.clone(),
-        ]
-    };
-    Plot::new(title, spec, head.into(), all.iter().map(line).collect())
+    points.collect()
 }
 
 #[cfg(test)]
@@ -590,33 +463,5 @@ mod tests {
         );
         assert_eq!(wide.spec()["encoding"]["y"]["scale"]["type"], "log");
         assert_eq!(wide.spec()["data"]["values"][0]["y"], 1e3);
-    }
-
-    #[test]
-    fn an_open_end_of_what_agrees_goes_to_the_edge() {
-        let pair = |agrees, measured| Pair {
-            name: "n</script>".into(),
-            published: Some(1.0),
-            agrees,
-            measured,
-            verdict: "within".into(),
-        };
-        let plot = pairs(
-            "t",
-            "x",
-            &[
-                pair((Some(1.0), None), 4.0),
-                pair((Some(0.5), Some(1.5)), 1.0),
-            ],
-        );
-        let first = &plot.spec()["data"]["values"][0];
-        assert_eq!(
-            (&first["low"], &first["measured"]),
-            (&json!(1.0), &json!(4.0))
-        );
-        assert!(first["high"].as_f64().is_some_and(|high| high > 4.0));
-        let page = plot.figure("c").into_string();
-        assert_eq!(page.matches("</script>").count(), 1, "{page}");
-        assert!(page.contains("\\u003c/script>") && page.contains("n&lt;/script&gt;"));
     }
 }

@@ -2,6 +2,7 @@
 //! so the same seed gives the same bytes.
 
 use crate::causes::Causes;
+use crate::energy::Joules;
 use crate::metrics::{CdfPoint, LatencySummary, round};
 use crate::over_time::OverTime;
 use crate::wear::{Erased, Wear};
@@ -63,13 +64,16 @@ pub struct Run {
     pub journal_block_ratio: f64,
     /// Flash operations; absent for a device without flash below.
     pub flash: Option<Flash>,
-    /// Wear and life; absent for a device without flash, and for one with cells of two kinds (an
-    /// SLC area), whose programs are not counted apart.
+    /// Wear and life; absent for a device without flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wear: Option<Wear>,
     /// How often the blocks were erased since the device was new; absent without flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erased: Option<Erased>,
+    /// Energy of the storage device in the measured part, an estimate from a model, joules; absent
+    /// if the profile does not say what the device takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<Joules>,
     /// For a recording: which files, calls and processes caused the bytes written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Causes>,

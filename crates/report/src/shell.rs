@@ -11,13 +11,13 @@ const STYLE: &str = "\
 --good:#1a6f37;--bad:#b3261e;--lost:#fde8e6;--kept:#e7f5ea;--promise:#fff3cd}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--paper:#14171a;--line:#3d444d;--dim:#9aa4af;--code:#22272e;--link:#79b8ff;\
 --good:#56c271;--bad:#ff8a80;--lost:#4a1f1c;--kept:#173a22;--promise:#46390f}}\
-body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
+body{font:15px/1.45 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}a{color:var(--link)}p,li,summary,td.text{overflow-wrap:anywhere}\
 table{border-collapse:collapse;margin:.6rem 0}.scroll{overflow-x:auto}\
 th,td{padding:.25rem .55rem;border-bottom:1px solid var(--line);text-align:right}th:first-child,td:first-child{text-align:left}\
-td{white-space:nowrap}thead th{border-bottom:2px solid var(--dim)}p.note{color:var(--dim);margin:.3rem 0}\
+td{white-space:nowrap}tbody th{font-weight:normal;white-space:nowrap}tbody th.text{white-space:normal;min-width:14rem}thead th{border-bottom:2px solid var(--dim)}p.note{color:var(--dim);margin:.3rem 0}\
 code{background:var(--code);padding:0 .25rem;overflow-wrap:anywhere}\
-figure{margin:1.2rem 0}figure.plot .chart{width:100%;min-height:2rem}summary{cursor:pointer}\
+p.verdict{font-size:1.05rem}nav ul{columns:2;padding-left:1.1rem}@media(max-width:40rem){nav ul{columns:1}}details{margin:.5rem 0}figure{margin:1.2rem 0}figure.plot .chart{width:100%;min-height:2rem}summary{cursor:pointer}\
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}\
 .good{color:var(--good)}.bad{color:var(--bad);font-weight:600}.dim{color:var(--dim)}";
 
@@ -45,6 +45,13 @@ pub fn whole(title: &str, style: &str, body: &Markup) -> String {
 /// A table that moves sideways where the screen is narrow.
 pub fn scrolled(table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" { (table) } }
+}
+
+/// A row of a table, which is headed by its first cell.
+pub fn row(cells: &[String]) -> Markup {
+    html! { tr { @for (n, cell) in cells.iter().enumerate() {
+        @if n == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+    } } }
 }
 
 #[cfg(test)]

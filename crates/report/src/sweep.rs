@@ -8,6 +8,19 @@ use std::collections::BTreeMap;
 /// Rows of the page; all runs stand in the tables beside it.
 const ROWS_MAX: usize = 2000;
 
+const HEAD: [&str; 10] = [
+    "fs/scheme",
+    "device",
+    "timing",
+    "workload",
+    "runs",
+    "ops/s",
+    "least",
+    "most",
+    "fsync p50 us",
+    "p99 us",
+];
+
 /// What distinguishes two rows.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Key {
@@ -97,13 +110,12 @@ impl Sweep {
         html! {
             table {
                 thead { tr {
-                    th { "fs/scheme" } th { "device" } th { "timing" } th { "workload" } th { "runs" }
-                    th { "ops/s" } th { "least" } th { "most" } th { "fsync p50 us" } th { "p99 us" }
+                    @for head in HEAD { th scope="col" { (head) } }
                 } }
                 tbody {
                     @for (key, sum) in self.rows.iter().take(ROWS_MAX) {
                         tr {
-                            td { (key.fs) "/" (key.scheme) }
+                            th scope="row" { (key.fs) "/" (key.scheme) }
                             td { (key.device) } td { (key.timing) } td { (key.workload) } td { (sum.runs) }
                             td { (format!("{:.1}", sum.mean(sum.ops))) }
                             td { (format!("{:.1}", sum.ops_min)) }

@@ -1,6 +1,6 @@
 //! The time line of runs as a trace of Chrome's format, which ui.perfetto.dev and chrome://tracing
-//! open: each run is a process, its syncs and the commands of its device are spans in it. Equal
-//! runs give equal bytes.
+//! open: each run is a process; its syncs, tasks, locks, requests, flushes and chips are tracks of
+//! spans in it. Equal runs give equal bytes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,13 +16,54 @@ pub struct Span {
     pub end_ns: u64,
 }
 
+/// A row of spans.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Track {
+    /// Whose.
+    pub name: String,
+    /// They, in any order.
+    pub spans: Vec<Span>,
+}
+
 /// What happened in the measured part of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Timeline {
     /// Calls of fsync and fdatasync, from call to return.
     pub syncs: Vec<Span>,
-    /// Commands of the device, from submission until a task has learnt of the end.
+    /// Commands of the device but flushes, from submission until a task has learnt of the end.
     pub commands: Vec<Span>,
+    /// Flushes, in the same way.
+    pub flushes: Vec<Span>,
+    /// What each task did: on a core, or what it waited for.
+    pub tasks: Vec<Track>,
+    /// Who waited for each lock.
+    pub locks: Vec<Track>,
+    /// Programs and erases of each die.
+    pub chips: Vec<Track>,
+}
+
+impl Timeline {
+    /// Its groups of tracks, from the caller down to the cells: the word of each, and its tracks.
+    fn groups(&self) -> [(&'static str, Vec<Named<'_>>); 6] {
+        [
+            ("sync", vec![("", &self.syncs[..])]),
+            ("task", named(&self.tasks)),
+            ("lock", named(&self.locks)),
+            ("request", vec![("", &self.commands[..])]),
+            ("flush", vec![("", &self.flushes[..])]),
+            ("chip", named(&self.chips)),
+        ]
+    }
+}
+
+/// A track: its name and its spans.
+type Named<'a> = (&'a str, &'a [Span]);
+
+fn named(tracks: &[Track]) -> Vec<Named<'_>> {
+    let spans = tracks.iter();
+    spans
+        .map(|track| (track.name.as_str(), &track.spans[..]))
+        .collect()
 }
 
 /// Spans that overlap stand in lanes of their own.
@@ -54,29 +95,48 @@ pub fn chrome_trace(runs: &[(String, Timeline)]) -> String {
     for (n, (name, timeline)) in runs.iter().enumerate() {
         let pid = n + 1;
         events.push(json!({"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}));
-        // Threads are sorted by number: syncs above commands.
-        for (first, word, spans) in [
-            (1, "sync", &timeline.syncs),
-            (1001, "device", &timeline.commands),
-        ] {
-            let mut lanes = Lanes { ends: Vec::new() };
-            let mut sorted: Vec<&Span> = spans.iter().collect();
-            sorted.sort_by_key(|span| (span.start_ns, span.end_ns));
-            for span in sorted {
-                let tid = first + lanes.place(span);
-                events.push(json!({
-                    "ph": "X", "pid": pid, "tid": tid, "cat": word, "name": span.name,
-                    "ts": micros(span.start_ns), "dur": micros(span.end_ns - span.start_ns),
-                }));
-            }
-            for lane in 0..lanes.ends.len() {
-                let name = format!("{word} {}", lane + 1);
-                events.push(json!({"ph": "M", "pid": pid, "tid": first + lane, "name": "thread_name", "args": {"name": name}}));
+        let mut next = 1;
+        for (word, tracks) in timeline.groups() {
+            for (name, spans) in tracks {
+                next = track(&mut events, (pid, next), word, name, spans);
             }
         }
     }
     let whole = json!({"displayTimeUnit": "ns", "traceEvents": events});
     format!("{whole}\n")
+}
+
+/// Adds a track, in as many lanes as its spans need, each a thread; lanes are numbered from `first`
+/// on, so that a viewer shows them in this order. The number that follows.
+fn track(
+    events: &mut Vec<Value>,
+    (pid, first): (usize, usize),
+    word: &str,
+    name: &str,
+    spans: &[Span],
+) -> usize {
+    let mut lanes = Lanes { ends: Vec::new() };
+    let mut sorted: Vec<&Span> = spans.iter().collect();
+    sorted.sort_by_key(|span| (span.start_ns, span.end_ns));
+    for span in sorted {
+        let tid = first + lanes.place(span);
+        events.push(json!({
+            "ph": "X", "pid": pid, "tid": tid, "cat": word, "name": span.name,
+            "ts": micros(span.start_ns), "dur": micros(span.end_ns - span.start_ns),
+        }));
+    }
+    let all = lanes.ends.len();
+    for lane in 0..all {
+        let tid = first + lane;
+        let name = match (name, all) {
+            ("", _) => format!("{word} {}", lane + 1),
+            (name, 1) => format!("{word} {name}"),
+            (name, _) => format!("{word} {name}, {}", lane + 1),
+        };
+        events.push(json!({"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}));
+        events.push(json!({"ph": "M", "pid": pid, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}}));
+    }
+    first + all
 }
 
 #[cfg(test)]
@@ -97,6 +157,12 @@ mod tests {
                 span("a", 0, 2000),
                 span("b", 1000, 3000),
             ],
+            flushes: vec![span("flush", 0, 1)],
+            tasks: vec![Track {
+                name: "kjournald".into(),
+                spans: vec![span("sleeps", 0, 5)],
+            }],
+            ..Timeline::default()
         };
         let text = chrome_trace(&[("ext4/jbd2".into(), timeline)]);
         let trace: Value = serde_json::from_str(&text).expect("JSON");
@@ -105,15 +171,25 @@ mod tests {
             let event = events.iter().find(|e| e["name"] == name).expect("there");
             event["tid"].as_u64().expect("a number")
         };
-        assert_eq!([lane("a"), lane("b"), lane("c")], [1001, 1002, 1001]);
-        assert_eq!(lane("fsync"), 1);
+        assert_eq!([lane("a"), lane("b"), lane("c")], [3, 4, 3]);
+        assert_eq!([lane("fsync"), lane("sleeps"), lane("flush")], [1, 2, 5]);
         let c = events.iter().find(|e| e["name"] == "c").expect("there");
         assert_eq!((&c["ts"], &c["dur"]), (&json!(2.0), &json!(0.5)));
         let names: Vec<&Value> = events
             .iter()
-            .filter(|e| e["ph"] == "M")
+            .filter(|e| e["ph"] == "M" && e["args"]["name"].is_string())
             .map(|e| &e["args"]["name"])
             .collect();
-        assert_eq!(names, ["ext4/jbd2", "sync 1", "device 1", "device 2"]);
+        assert_eq!(
+            names,
+            [
+                "ext4/jbd2",
+                "sync 1",
+                "task kjournald",
+                "request 1",
+                "request 2",
+                "flush 1"
+            ]
+        );
     }
 }

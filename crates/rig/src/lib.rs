@@ -33,8 +33,8 @@ pub use blockdev::{
 pub use config::{Config, Data, Fs, identity};
 pub use ctrl::counting;
 pub use ctrl::{
-    AnyModel, Cause, Description, Media, Operation, Profile, ProfileError, Recovering, SavedDevice,
-    Span, StateError,
+    AnyModel, Cause, CellArea, CellAreas, Description, DieTimes, EnergyProfile, Media, Operation,
+    Profile, ProfileError, Recovering, SavedDevice, Span, StateError,
 };
 pub use error::RigError;
 pub use ext4::DataMode;
@@ -51,7 +51,9 @@ pub use journal::{
 pub use options::MountOptions;
 pub use room::Room;
 pub use rt::{WallTime, signals};
-pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
+pub use saved::{
+    check_absent, load_image_onto, read_device, write_device, write_image_whole, write_whole,
+};
 pub use scheme::Scheme;
 pub use stack::Stack;
 pub use vfs::{

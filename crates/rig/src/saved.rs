@@ -85,8 +85,27 @@ pub fn load_image_onto(path: &Path, model: &mut AnyModel) -> Result<u64, RigErro
     Ok(written)
 }
 
+/// Writes a file by `fill`. It appears, or is replaced, as a whole: after a failure the former file
+/// is unchanged.
+///
+/// # Errors
+/// There is such a file and `overwrite` is not set; `fill` fails; what the host says.
+pub fn write_whole(
+    path: &Path,
+    overwrite: bool,
+    fill: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<(), RigError> {
+    check_absent(path, overwrite)?;
+    replace(path, overwrite, |file| {
+        fill(file.as_file()).map_err(host(path))
+    })
+}
+
 /// Refuses to replace a file unless told to, and what is no regular file in any case.
-fn check_absent(path: &Path, overwrite: bool) -> Result<(), RigError> {
+///
+/// # Errors
+/// That; what the host says.
+pub fn check_absent(path: &Path, overwrite: bool) -> Result<(), RigError> {
     let exists = |what: &'static str| RigError::Exists {
         path: path.display().to_string(),
         what,

@@ -96,6 +96,8 @@ pub(crate) struct Core {
     pub(crate) watch: Watch,
     #[cfg(feature = "mutants")]
     pub(crate) reached: RefCell<crate::Reached>,
+    /// Where it is noted what tasks do, if it is.
+    pub(crate) doings: RefCell<Option<crate::doing::Doings>>,
     pub(crate) st: RefCell<State>,
 }
 
@@ -142,6 +144,7 @@ impl Core {
             watch: Watch::new(Duration::from_nanos(cfg.watchdog.0)),
             #[cfg(feature = "mutants")]
             reached: RefCell::default(),
+            doings: RefCell::default(),
             st: RefCell::new(st),
             cfg,
         };
@@ -344,6 +347,7 @@ impl Core {
         task.site.set(site);
         task.since.set(self.now.get());
         self.suspend();
+        self.note_doing(task, wait, task.since.get());
         task.wait.set(Wait::No);
         task.wake.get()
     }
@@ -400,10 +404,12 @@ impl Core {
         let mut st = self.st.borrow_mut();
         if self.cfg.fast_path && st.ready.is_empty() && st.next_timer().is_none_or(|next| next > at)
         {
+            let since = self.now.get();
             let verdict = self
                 .advance_to(&st, at)
                 .and_then(|()| self.decide(&st, task.id));
             drop(st);
+            self.note_doing(task, wait, since);
             return self.check(verdict);
         }
         drop(st);

@@ -284,17 +284,22 @@ impl Content for Served {
         }
         // A discard promises no zeros.
         let end = lba.0 + sectors;
-        for block in lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK) {
-            if self.is_zero(block) {
-                continue;
+        let mut block = lba.0 / SECTORS_PER_BLOCK;
+        while block * SECTORS_PER_BLOCK < end {
+            let first = block;
+            while block * SECTORS_PER_BLOCK < end && !self.is_zero(block) {
+                block += 1;
             }
-            let from = lba.0.max(block * SECTORS_PER_BLOCK);
-            let zeros = Command::WriteZeroes {
-                lba: Lba(from),
-                sectors: end.min((block + 1) * SECTORS_PER_BLOCK) - from,
-                fua: false,
-            };
-            self.run(zeros).map_err(failed)?;
+            if block > first {
+                let from = lba.0.max(first * SECTORS_PER_BLOCK);
+                let zeros = Command::WriteZeroes {
+                    lba: Lba(from),
+                    sectors: end.min(block * SECTORS_PER_BLOCK) - from,
+                    fua: false,
+                };
+                self.run(zeros).map_err(failed)?;
+            }
+            block += 1;
         }
         Ok(())
     }

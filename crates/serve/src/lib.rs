@@ -7,7 +7,7 @@
 //!
 //! - [`Served`] is the device with the semantics that all protocols share: what is durable when,
 //!   and when the power goes.
-//! - [`file`] is a directory with the device as its only file, for FUSE.
+//! - [`mod@file`] is a directory with the device as its only file, for FUSE.
 //! - [`nbd`] is the network block device, over TCP or a Unix socket.
 //! - [`vhost`] is a `virtio-blk` device over a Unix socket and shared memory (vhost-user).
 //! - [`Homes`] counts what a device that remaps by itself does with the home writes of an ext4.

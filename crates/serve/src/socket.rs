@@ -1,13 +1,19 @@
 //! What the sockets of all protocols have in common.
 
 use crate::Served;
-use rustix::event::{PollFd, PollFlags, poll};
+use base::Time;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send as send_some};
+use std::fs::Metadata;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -27,21 +33,69 @@ impl Close {
     }
 }
 
-/// Listens at a path. A socket that is left behind, at which nobody listens, is replaced.
-pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    let listener = match UnixListener::bind(path) {
-        Err(e) if e.kind() == ErrorKind::AddrInUse => {
-            match UnixStream::connect(path) {
-                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
-                _ => return Err(e),
+/// A socket that has a name among the files of the host.
+pub struct Named {
+    pub listener: UnixListener,
+    path: PathBuf,
+    /// Device and number of the inode.
+    inode: (u64, u64),
+}
+
+impl Named {
+    /// Listens at a path. A socket that is left behind, at which nobody listens, is replaced;
+    /// whatever else stands there is not touched.
+    pub fn bind(path: &Path) -> io::Result<Named> {
+        let listener = match UnixListener::bind(path) {
+            Err(e) if e.kind() == ErrorKind::AddrInUse => {
+                clear_away(path)?;
+                UnixListener::bind(path)?
             }
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)?
+            other => other?,
+        };
+        listener.set_nonblocking(true)?;
+        let inode = inode_of(&path.symlink_metadata()?);
+        Ok(Named {
+            listener,
+            path: path.to_path_buf(),
+            inode,
+        })
+    }
+
+    /// Removes the name, unless it stands for something else by then.
+    pub fn remove(&self) {
+        let found = self.path.symlink_metadata();
+        if found.is_ok_and(|found| inode_of(&found) == self.inode) {
+            // Somebody else removed it meanwhile, or the folder is gone.
+            let _ = std::fs::remove_file(&self.path);
         }
-        other => other?,
-    };
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    }
+}
+
+fn inode_of(found: &Metadata) -> (u64, u64) {
+    (found.dev(), found.ino())
+}
+
+/// Removes a socket at which nobody listens.
+fn clear_away(path: &Path) -> io::Result<()> {
+    // To connect to a file of another kind is refused as well, and it follows links.
+    let kind = path.symlink_metadata()?.file_type();
+    if !kind.is_socket() {
+        let kind = match (kind.is_symlink(), kind.is_dir()) {
+            (true, _) => "a symbolic link",
+            (_, true) => "a folder",
+            _ => "a file",
+        };
+        let why = format!("there is {kind} already, which is left alone: name a path that is free");
+        return Err(io::Error::new(ErrorKind::AlreadyExists, why));
+    }
+    match UnixStream::connect(path) {
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(e) => Err(e),
+        Ok(_) => Err(io::Error::new(
+            ErrorKind::AddrInUse,
+            "somebody listens there already",
+        )),
+    }
 }
 
 /// The next client of a listener that does not block; none at the end.
@@ -75,12 +129,18 @@ fn is_passing(e: &io::Error) -> bool {
     )
 }
 
-/// Sends bytes. A client that reads nothing is waited for until it goes, or the server ends.
-pub fn send(stream: BorrowedFd<'_>, served: &Served, mut bytes: &[u8]) -> Result<(), Close> {
+/// Sends bytes. A client that reads nothing is waited for until it goes, the server ends, or that
+/// time has come.
+pub fn send(
+    stream: BorrowedFd<'_>,
+    served: &Served,
+    until: Option<Time>,
+    mut bytes: &[u8],
+) -> Result<(), Close> {
     while !bytes.is_empty() {
         match send_some(stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) => bytes = &bytes[sent..],
-            Err(Errno::AGAIN) => wait(stream, served, PollFlags::OUT)?,
+            Err(Errno::AGAIN) => wait_until(stream, served, PollFlags::OUT, until)?,
             Err(Errno::INTR) => {}
             Err(_) => return Err(Close::ByClient),
         }
@@ -90,16 +150,35 @@ pub fn send(stream: BorrowedFd<'_>, served: &Served, mut bytes: &[u8]) -> Result
 
 /// Waits for a socket, or for the end.
 pub fn wait(stream: BorrowedFd<'_>, served: &Served, what: PollFlags) -> Result<(), Close> {
+    wait_until(stream, served, what, None)
+}
+
+/// Waits for a socket, for the end, or until that time of `rt`'s clock, which is the client's
+/// fault.
+pub fn wait_until(
+    stream: BorrowedFd<'_>,
+    served: &Served,
+    what: PollFlags,
+    until: Option<Time>,
+) -> Result<(), Close> {
     let end = served.end_fd();
     let mut fds = [
         PollFd::from_borrowed_fd(stream, what),
         PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN),
     ];
     loop {
-        match poll(&mut fds, None) {
+        let left = until.map(|until| {
+            let nanos = until.0.saturating_sub(rt::now().0);
+            Timespec {
+                tv_sec: (nanos / SECOND) as i64,
+                tv_nsec: (nanos % SECOND) as _,
+            }
+        });
+        match poll(&mut fds, left.as_ref()) {
             Err(Errno::INTR) => {}
             Err(e) => return Err(Close::broken(format!("waiting for the client: {e}"))),
             Ok(_) if !fds[1].revents().is_empty() => return Err(Close::ByServer),
+            Ok(0) => return Err(Close::broken("it has kept us waiting too long")),
             Ok(_) => return Ok(()),
         }
     }

@@ -4,13 +4,13 @@
 //! Rules, beside sqlite-S3, sqlite-S5, sqlite-S6 and sqlite-S7:
 //!
 //! - **E1** Only functions of the SQLite that loads the extension are called, through the table
-//!   that it passes ([`api`]); no other SQLite is linked.
+//!   that it passes (`api`); no other SQLite is linked.
 //! - **E2** The extension stays loaded (`SQLITE_OK_LOAD_PERMANENTLY`), because connections point to
 //!   its functions. It does not become the default VFS. A second load changes nothing.
 //! - **E3** A database's full name is `IMAGE:/PATH` with an absolute image, so names of journals,
-//!   which SQLite makes of it, lead to the same image ([`name`]).
+//!   which SQLite makes of it, lead to the same image (`name`).
 //! - **E4** An image is mounted once per process, from the first file that SQLite opens in it to
-//!   the last that it closes ([`images`]), so that all connections see each other's locks and WAL
+//!   the last that it closes (`images`), so that all connections see each other's locks and WAL
 //!   index. The lock of the image keeps other mounts out, and ends with the mount, whoever has
 //!   forked meanwhile. A path that has come to lead to another file is refused until then.
 //! - **E5** A process that forked from the one that mounted uses nothing of the mount: the tasks

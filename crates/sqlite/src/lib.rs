@@ -6,11 +6,11 @@
 //! Rules, each with the place that enforces it:
 //!
 //! - **S1** SQLite takes time, sleep and randomness from `rt` only: through the default VFS, which
-//!   is ours for the whole process and passes everything else to SQLite's own ([`process`]), and
+//!   is ours for the whole process and passes everything else to SQLite's own (`process`), and
 //!   through the VFS of a [`Registration`].
 //! - **S2** Random numbers depend on the simulation only: in a simulation each request reseeds
 //!   SQLite's one generator from the simulation's stream. So simulations on several OS threads do
-//!   not disturb each other ([`process`]).
+//!   not disturb each other (`process`).
 //! - **S3** No panic crosses a frame of C: each callback is an `rt::foreign`, answers SQLITE_IOERR,
 //!   and keeps the payload ([`Registration::take_panic`]).
 //! - **S4** A callback that holds a lock of SQLite (only xRandomness does) never waits.
@@ -23,16 +23,18 @@
 //!   connection of a database. It has no `-shm` file; its traffic (one small file that is never
 //!   synced) does not exist here.
 
-#![allow(clippy::disallowed_macros)] // `thread_local!` in `process`; the lint does not look at the module's attribute.
+#![allow(clippy::disallowed_macros)] // `thread_local!` in `process` and `points`; the lint does not look at the modules' attribute.
 
 mod error;
 mod host;
+mod points;
 mod process;
 mod registration;
 mod table;
 
 pub use error::SetupError;
 pub use host::without_atomic_writes;
+pub use points::{Points, shared_memory, with_points};
 pub use process::set_up;
 pub use registration::{Registration, register};
 pub use rusqlite;

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_types)]
 
 use crate::error::SetupError;
+use crate::points;
 use libsqlite3_sys as ffi;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -262,6 +263,7 @@ fn is_prng(mutex: *mut ffi::sqlite3_mutex) -> bool {
 /// entry in a simulation makes the generator ask xRandomness afresh, so that nothing of another
 /// simulation is left in it (sqlite-S2).
 unsafe extern "C" fn mutex_enter(mutex: *mut ffi::sqlite3_mutex) {
+    points::before_mutex();
     let depth = PRNG_DEPTH.get();
     if is_prng(mutex) && depth > 0 {
         return PRNG_DEPTH.set(depth + 1);
@@ -270,6 +272,7 @@ unsafe extern "C" fn mutex_enter(mutex: *mut ffi::sqlite3_mutex) {
         // SAFETY: SQLite's own function with SQLite's argument.
         unsafe { enter(mutex) };
     }
+    points::entered();
     if is_prng(mutex) {
         PRNG_DEPTH.set(1);
         if rt::in_simulation() {
@@ -284,9 +287,14 @@ unsafe extern "C" fn mutex_try(mutex: *mut ffi::sqlite3_mutex) -> c_int {
     if is_prng(mutex) {
         return ffi::SQLITE_BUSY;
     }
+    points::before_mutex();
     let attempt = setup().mutexes.xMutexTry;
     // SAFETY: SQLite's own function with SQLite's argument.
-    attempt.map_or(ffi::SQLITE_BUSY, |attempt| unsafe { attempt(mutex) })
+    let done = attempt.map_or(ffi::SQLITE_BUSY, |attempt| unsafe { attempt(mutex) });
+    if done == ffi::SQLITE_OK {
+        points::entered();
+    }
+    done
 }
 
 unsafe extern "C" fn mutex_leave(mutex: *mut ffi::sqlite3_mutex) {
@@ -301,4 +309,5 @@ unsafe extern "C" fn mutex_leave(mutex: *mut ffi::sqlite3_mutex) {
         // SAFETY: SQLite's own function with SQLite's argument.
         unsafe { leave(mutex) };
     }
+    points::left();
 }

@@ -18,7 +18,7 @@
 //!   name up ([`FileSystem::take_name`]).
 //! - **V2** The inode that is pinned is the one that loses its name: either the file system pins it
 //!   under its own locks, or the name is looked up and removed under the lock of its directory here
-//!   ([`lockset`]).
+//!   (`lockset`).
 //! - **V3** A directory never becomes its own ancestor: one rename between directories runs at a
 //!   time, and it looks upwards from its target first.
 //! - **V4** While an appending write runs no other call through this `Vfs` changes the size of the

@@ -8,6 +8,7 @@
 pub mod blocktrace;
 mod causes;
 mod config;
+pub mod energy;
 mod error;
 pub mod fsck;
 mod fsync_parts;
@@ -16,6 +17,7 @@ mod meanwhile;
 mod recorder;
 pub mod recording;
 pub mod run;
+mod wear;
 pub mod workload;
 
 pub use config::RunConfig;

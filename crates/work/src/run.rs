@@ -8,15 +8,17 @@
 //! configurations give equal results, bit for bit.
 
 use crate::causes::{self, Watch, Watching};
+use crate::energy;
 use crate::fsync_parts::{Spans, fsync_parts, spans};
 use crate::life::{Between, directly, live, live_in, live_through};
 use crate::meanwhile::{Beside, Meanwhile};
 use crate::recording::{self, Recording, apps};
+use crate::wear::{self, Keep, Keeping, Kept, Ran, rated};
 use crate::workload::bench::room;
 use crate::workload::files::{FilesRun, Phase};
 use crate::workload::fsync::FsyncRun;
 use crate::workload::replay::Replay;
-use crate::workload::sqlite::{self, Transaction};
+use crate::workload::sqlite;
 use crate::workload::{
     Aging, AppSpec, Background, BenchSpec, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec,
     SqliteSpec, Told, Workload,
@@ -29,7 +31,7 @@ use report::metrics::{Latencies, micros, round};
 use report::over_time::{Line, OverTime};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
 use report::samples::Samples;
-use report::wear::{Erased, Rated, Wear};
+use report::wear::{Erased, Known};
 use rig::{AnyModel, Class, DeviceStats, FlashStats, Profile, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
@@ -72,6 +74,19 @@ pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Fin
     run_through(config, &directly, None, progress)
 }
 
+/// Like [`run`], but nothing is repeated to know how long the device lives, which can take longer
+/// than the run: `wear` has an upper bound.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_once(
+    config: &RunConfig,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
+    let model = config.stack.format()?;
+    ran(config, model, (&directly, false), None, progress)
+}
+
 /// Like [`run`], with something of the caller's between the queue and the device, which sees every
 /// command from the mount on; and with a place where single operations are noted.
 ///
@@ -83,13 +98,40 @@ pub fn run_through(
     samples: Option<&mut Samples>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
+    let model = config.stack.format()?;
+    ran(config, model, (between, true), samples, progress)
+}
+
+/// Like [`run_through`], and the operations of the chips are kept in the device that remains.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_noting_chips(
+    config: &RunConfig,
+    between: Between<'_>,
+    samples: Option<&mut Samples>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
+    let mut model = config.stack.format()?;
+    model.keep_operations(true);
+    ran(config, model, (between, true), samples, progress)
+}
+
+/// One run; with `repeats` what its wear comes to is looked for.
+fn ran(
+    config: &RunConfig,
+    model: AnyModel,
+    (between, repeats): (Between<'_>, bool),
+    samples: Option<&mut Samples>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
     let workload = loaded(config)?;
     room::check_loaded(config, &workload)?;
     let recorded = recorded(config, &workload)?;
-    let model = config.stack.format()?;
     let watching = Watching::default();
     let beside = Beside::default();
-    let below = |device| beside.over(between(device));
+    let keeping = Keeping::default();
+    let below = |device| beside.over(keeping.over(between(device)));
     let watched = |device| watching.over(below(device));
     let between: Between<'_> = match recorded.calls.is_empty() {
         true => &below,
@@ -100,14 +142,18 @@ pub fn run_through(
         let mut meter = Meter::on(stack, config.seed, progress);
         meter.watch = watching.watch();
         meter.beside = beside.layer();
+        meter.keep = keeping.layer().filter(|_| repeats);
         meter.samples = samples;
         measure(&mut meter, registration, what)
     })?;
     let profile = config.stack.profile()?;
     let measured = life.value.measured();
+    let known = life
+        .value
+        .known(&life.model, &profile, (config, &workload, &recorded));
     let mut run = life
         .value
-        .into_run(config, &workload, &profile, life.trace_hash);
+        .into_run(config, &workload, (&profile, known), life.trace_hash);
     run.erased = Erased::of(&life.model.block_erases());
     let model = life.model;
     Ok(Finished {
@@ -138,7 +184,7 @@ pub fn run_in(config: &RunConfig, sim: SimConfig) -> Result<Run, RunError> {
     let profile = config.stack.profile()?;
     Ok(life
         .value
-        .into_run(config, &workload, &profile, life.trace_hash))
+        .into_run(config, &workload, (&profile, None), life.trace_hash))
 }
 
 /// Like [`run`], but the figures extend from the mount until everything is home: making
@@ -163,7 +209,7 @@ pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
     let profile = config.stack.profile()?;
     Ok(life
         .value
-        .into_run(config, &workload, &profile, life.trace_hash))
+        .into_run(config, &workload, (&profile, None), life.trace_hash))
 }
 
 /// What a run is measured on, and how.
@@ -176,6 +222,8 @@ struct Meter<'a> {
     watch: Option<Arc<Watch>>,
     /// Counts what journal and device do, where that is told over time.
     beside: Option<Arc<Meanwhile>>,
+    /// Keeps its commands, where wear is told by repeating them.
+    keep: Option<Arc<Keep>>,
     /// Notes single operations, where they are wanted.
     samples: Option<&'a mut Samples>,
     progress: &'a mut dyn FnMut(u64, u64),
@@ -189,6 +237,7 @@ impl<'a> Meter<'a> {
             settled: false,
             watch: None,
             beside: None,
+            keep: None,
             samples: None,
             progress,
         }
@@ -210,6 +259,9 @@ impl<'a> Meter<'a> {
         if let Some(beside) = &self.beside {
             beside.begin(&stack.device);
         }
+        let flash = start.flash.is_some();
+        let keep = self.keep.as_ref().filter(|_| flash);
+        keep.inspect(|keep| keep.begin());
         stack.vfs.record_syncs();
         let (mut ops, mut kinds, mut done) = (Latencies::default(), BTreeMap::new(), 0);
         let mut called = Line::default();
@@ -228,6 +280,7 @@ impl<'a> Meter<'a> {
             }
         })?;
         let end = Reading::take(stack);
+        let kept = keep.and_then(|keep| keep.end());
         let syncs = stack.vfs.take_syncs();
         let over_time = (self.beside.as_ref())
             .and_then(|beside| beside.over_time(called, &syncs, Time(start.at.0)));
@@ -245,6 +298,7 @@ impl<'a> Meter<'a> {
             phases: Vec::new(),
             content_bytes: None,
             causes: None,
+            kept,
             over_time,
             notes: Vec::new(),
         })
@@ -291,7 +345,7 @@ fn measure_sqlite(
             done(Told::now(kind, took));
         })?)
     })?;
-    check_table(&db, spec, &transactions)?;
+    sqlite::check(&db, spec, &transactions)?;
     db.close().map_err(|(_, e)| e)?;
     Ok(taken)
 }
@@ -390,30 +444,6 @@ fn measure_recording(
     Ok(taken)
 }
 
-fn check_table(
-    db: &rusqlite::Connection,
-    spec: &SqliteSpec,
-    transactions: &[Transaction],
-) -> Result<(), RunError> {
-    if let Some(findings) = sqlite::integrity(db)? {
-        return Err(RunError::Check(format!(
-            "PRAGMA integrity_check says: {findings}"
-        )));
-    }
-    let mut wanted = sqlite::prefill(spec);
-    transactions.iter().for_each(|t| t.apply(&mut wanted));
-    let found = sqlite::read_table(db)?;
-    if found != wanted {
-        let what = format!(
-            "the table has {} rows that differ from the {} written",
-            found.len(),
-            wanted.len()
-        );
-        return Err(RunError::Check(what));
-    }
-    Ok(())
-}
-
 /// Everything taken while the workload ran.
 struct Taken {
     start: Reading,
@@ -431,6 +461,8 @@ struct Taken {
     content_bytes: Option<u64>,
     /// What caused the writes, of a recording.
     causes: Option<Causes>,
+    /// Its commands, where wear is told by repeating them.
+    kept: Option<Kept>,
     over_time: Option<OverTime>,
     /// Remarks of the workload for the report.
     notes: Vec<String>,
@@ -558,11 +590,30 @@ impl Taken {
         }
     }
 
+    /// The erases that this part comes to in the long run, by the device that it left.
+    fn known(
+        &self,
+        model: &AnyModel,
+        profile: &Profile,
+        (config, workload, recording): (&RunConfig, &Workload, &Recording),
+    ) -> Option<Known> {
+        let ran = Ran {
+            flash: &self.counted().flash?,
+            kept: self.kept.as_ref()?,
+            model,
+            end: Time(self.end.at.0),
+            config,
+            workload,
+            recording,
+        };
+        Some(ran.known(&rated(profile, config.stack.bytes)?, profile))
+    }
+
     fn into_run(
         self,
         config: &RunConfig,
         workload: &Workload,
-        profile: &Profile,
+        (profile, known): (&Profile, Option<Known>),
         trace_hash: u64,
     ) -> Run {
         let counted = self.counted();
@@ -570,7 +621,9 @@ impl Taken {
         let seconds = span.0 as f64 / 1e9;
         let ops = self.ops.count();
         let flash = counted.flash();
-        let rated = rated(profile, config.stack.bytes).zip(flash.as_ref());
+        let known = known.or(counted.flash.as_ref().map(wear::counted));
+        let rated = rated(profile, config.stack.bytes);
+        let wear = wear::told(rated, known, flash.as_ref(), (seconds, ops));
         let blocks = counted.blocks();
         let all: u64 = blocks.values().sum();
         let journal: u64 = blocks
@@ -578,13 +631,16 @@ impl Taken {
             .filter(|(class, _)| class.starts_with("journal") || *class == Class::Coalition.word())
             .map(|(_, n)| n)
             .sum();
+        let device = Device {
+            profile: config.stack.device.clone(),
+            commands: counted.device,
+        };
+        let slc = rated.is_some_and(|rated| rated.slc.is_some());
+        let energy_j = energy::joules(profile, &device, flash.as_ref(), (all, seconds, slc));
         Run {
             fs: config.stack.fs.to_string(),
             scheme: config.stack.scheme_text(),
-            device: Device {
-                profile: config.stack.device.clone(),
-                commands: counted.device,
-            },
+            device,
             timing: profile.timing().into(),
             workload: workload.to_string(),
             virtual_seconds: round(seconds),
@@ -605,9 +661,10 @@ impl Taken {
                 round(journal as f64 / all as f64)
             },
             blocks,
-            wear: rated.map(|(rated, flash)| Wear::of(rated, flash, seconds, ops)),
+            wear,
             flash,
             erased: None,
+            energy_j,
             causes: self.causes.clone(),
             over_time: self.over_time.clone(),
             commits: counted.commits,
@@ -636,18 +693,6 @@ impl Taken {
         let over = |phase: &Phase| Some((phase.name.into(), (at(phase.begin), at(phase.end?))));
         self.phases.iter().filter_map(over).collect()
     }
-}
-
-/// What the chips of a device of this profile are rated for. Cells of two kinds have two ratings,
-/// and the programs of a run are not counted by kind, so a device with an SLC area has none here.
-fn rated(profile: &Profile, bytes: u64) -> Option<Rated> {
-    let chips = profile.chips(bytes).ok()??;
-    let rated = Rated {
-        erases: chips.endurance,
-        blocks: chips.blocks(),
-        pages_per_block: chips.pages_per_block,
-    };
-    (!profile.has_slc()).then_some(rated)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use super::plan::{Need, Plan, Suite};
 use crate::book;
 use crate::conformance::{ltp, xfstests};
+use crate::deny;
 use crate::python;
+use crate::tools::Tool;
 use crate::uring;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,6 +20,7 @@ pub struct Machine {
     xfstests: Option<String>,
     uring: Option<String>,
     mdbook: Option<String>,
+    cargo_deny: Option<String>,
     python: Option<String>,
 }
 
@@ -42,7 +45,8 @@ impl Machine {
                 .any(|suite| suite.need.contains(&Need::Python))
                 .then(python::lacks)
                 .flatten(),
-            mdbook: book::program().is_none().then(|| book::LACK.to_string()),
+            mdbook: lacks(&book::MDBOOK, book::LACK),
+            cargo_deny: lacks(&deny::CARGO_DENY, deny::LACK),
             root,
         }
     }
@@ -58,6 +62,7 @@ impl Machine {
             Need::Xfstests => self.xfstests.clone(),
             Need::Uring => self.uring.clone(),
             Need::Mdbook => self.mdbook.clone(),
+            Need::CargoDeny => self.cargo_deny.clone(),
             Need::Python => self.python.clone(),
         });
         need.or_else(|| {
@@ -65,7 +70,7 @@ impl Machine {
                 .packages
                 .iter()
                 .filter_map(|name| plan.package(name))
-                .find(|package| !has_program(&package.program))?;
+                .find(|package| !plan.provides(package, has_program))?;
             Some(format!("Debian package {} is not installed", missing.name))
         })
     }
@@ -83,6 +88,11 @@ pub fn has_program(name: &str) -> bool {
     std::env::split_paths(&path)
         .chain(extra)
         .any(|directory| directory.join(name).is_file())
+}
+
+/// Why a program that cargo installs cannot be used.
+fn lacks(tool: &Tool, why: &str) -> Option<String> {
+    tool.program().is_none().then(|| why.to_string())
 }
 
 fn probe_fuse() -> Option<String> {
@@ -123,6 +133,7 @@ mod tests {
             xfstests: None,
             uring: None,
             mdbook: None,
+            cargo_deny: None,
             python: None,
         }
     }

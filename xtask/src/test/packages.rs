@@ -36,7 +36,7 @@ fn missing<'a>(
         .iter()
         .flat_map(|suite| &suite.packages)
         .filter_map(|name| plan.package(name))
-        .filter(|package| !has(&package.program))
+        .filter(|package| !plan.provides(package, &has))
         .map(|package| package.name.as_str())
         .collect()
 }
@@ -76,5 +76,15 @@ mod tests {
         );
         let all = plan.choose(true, &[]).unwrap();
         assert_eq!(missing(&plan, &all, |_| false).len(), 3);
+        // One that does as well is not asked for beside it.
+        let either = text.replace("\"one\"", "\"one\"\nor = \"p3\"");
+        let plan = Plan::parse(&either).unwrap();
+        let chosen = plan.choose(false, &[]).unwrap();
+        let lacks = |there: &str| missing(&plan, &chosen, |program| program == there);
+        assert_eq!(lacks("three"), BTreeSet::from(["p2"]));
+        assert_eq!(lacks("none"), BTreeSet::from(["p1", "p2"]));
+        let unknown = text.replace("\"one\"", "\"one\"\nor = \"p4\"");
+        let why = Plan::parse(&unknown).err().unwrap();
+        assert!(why.contains("package p1: no package p4"), "{why}");
     }
 }

@@ -26,6 +26,8 @@ pub struct Package {
     pub name: String,
     /// A program of the package, which counts as installed if the search path has it.
     pub program: String,
+    /// Another package that does as well where it is installed.
+    pub or: Option<String>,
 }
 
 /// One suite: either the tests of a package, or a command.
@@ -69,7 +71,7 @@ impl Suite {
 
 /// What a suite may need of the machine.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// The super-user.
     Root,
@@ -87,14 +89,30 @@ pub enum Need {
     Uring,
     /// The program mdbook.
     Mdbook,
+    /// The program cargo-deny.
+    CargoDeny,
     /// An environment of Python with what builds a wheel.
     Python,
 }
 
 impl Plan {
+    /// Whether a package is installed, or the one that does as well.
+    pub fn provides(&self, package: &Package, has: impl Fn(&str) -> bool) -> bool {
+        let other = package.or.as_deref().and_then(|name| self.package(name));
+        has(&package.program) || other.is_some_and(|other| has(&other.program))
+    }
+
     /// Parses the file and checks it.
     pub fn parse(text: &str) -> Result<Plan> {
         let plan: Plan = toml::from_str(text).map_err(|e| format!("tests.toml: {e}"))?;
+        for package in &plan.package {
+            if let Some(other) = &package.or
+                && plan.package(other).is_none()
+            {
+                let name = &package.name;
+                return Err(format!("tests.toml: package {name}: no package {other}"));
+            }
+        }
         for (i, suite) in plan.suite.iter().enumerate() {
             plan.check(suite)
                 .map_err(|e| format!("tests.toml: suite {}: {e}", suite.name))?;

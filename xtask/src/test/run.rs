@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+/// Tells tests of mounts which transport they are to use.
+const TRANSPORT: &str = "VARVE_TEST_TRANSPORT";
+
 /// Runs `suites` in order.
 pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally) {
     let mut programs: Option<Result<Vec<Program>>> = None;
@@ -288,6 +291,9 @@ fn run_logged(command: &mut Command, suite: &Suite, log: &str) -> Result<(ExitSt
     let path = log_path(log)?;
     let cannot = |e: std::io::Error| format!("{}: {e}", path.display());
     let file = File::create(&path).map_err(cannot)?;
+    if suite.need.contains(&Need::Uring) {
+        command.env(TRANSPORT, "uring");
+    }
     command
         .stdout(file.try_clone().map_err(cannot)?)
         .stderr(file);

@@ -26,6 +26,9 @@ pub enum CampaignCommand {
                   combination of those is one comparison. docs/use/campaign.md has examples."
 )]
 pub struct PlanArgs {
+    /// Seconds that a share of a `crash --dir` takes, about.
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = seconds)]
+    pub job_seconds: f64,
     /// A file of TOML, or the command line of a `compare`, `crash` or `paper`.
     #[arg(
         required = true,
@@ -151,6 +154,12 @@ pub struct SubmitArgs {
     /// Prints the script and submits nothing.
     #[arg(long, requires = "slurm")]
     pub dry_run: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0.01..=1e6).contains(seconds));
+    seconds.ok_or_else(|| "it is a number of seconds from 0.01 to 1000000".into())
 }
 
 fn range(text: &str) -> Result<RangeInclusive<u64>, String> {

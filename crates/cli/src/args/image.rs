@@ -27,6 +27,9 @@ pub struct LsArgs {
     /// Everything below as well, with whole paths.
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// Prints a JSON array with all that --long shows, an object for each file.
+    #[arg(long, conflicts_with = "long")]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]

@@ -5,6 +5,7 @@ use crate::crash::pool::{self, End, Program};
 use crate::failure::{Failure, failed};
 use crate::stop::Stop;
 use crate::worker::run_in_process;
+use serde_json::value::RawValue;
 use std::time::Duration;
 
 /// How a run of a job ended.
@@ -51,10 +52,8 @@ impl<'s> Hands<'s> {
         let ran = match task {
             Task::Compare(_) => self.alone("worker", task),
             Task::Paper(_) => self.alone("paper-worker", task),
-            Task::Crash(text) => {
-                let job = serde_json::from_str(text.get()).map_err(failed)?;
-                self.case(&job)?
-            }
+            Task::Program(_) => self.alone("program-worker", task),
+            Task::Crash(text) => self.case(text)?,
         };
         Ok(match ran {
             // What failed then, failed because of that.
@@ -69,19 +68,19 @@ impl<'s> Hands<'s> {
         text.map_or_else(|why| Ran::Failed(why.to_string()), Ran::Done)
     }
 
-    fn case(&mut self, job: &crash::plan::Job) -> Result<Ran, Failure> {
+    /// The text of the job goes to the worker as it is, and what it found is kept as it comes: to
+    /// read and to write both would cost as much as all else that a campaign does for a job.
+    fn case(&mut self, job: &RawValue) -> Result<Ran, Failure> {
         let why = |e: std::io::Error| failed(format!("worker process: {e}"));
         let mut worker = match self.crash.take() {
             Some(worker) => worker,
             None => pool::Worker::start(self.stop, &self.program).map_err(why)?,
         };
         let end = pool::one(self.stop, &self.program, &mut worker, job, self.patience);
-        let end = end.map_err(why)?;
+        let end: End<Box<RawValue>> = end.map_err(why)?;
         self.crash = Some(worker);
         Ok(match end {
-            End::Done(explored) => {
-                Ran::Done(serde_json::to_string(&explored).expect("plain data serialises"))
-            }
+            End::Done(explored) => Ran::Done(Box::<str>::from(explored).into()),
             End::Failed(why) => Ran::Failed(why),
             End::Stopped => Ran::Stopped,
             End::Lost { state, why } => {

@@ -7,6 +7,8 @@ mod gate;
 mod hands;
 mod merge;
 mod plan;
+pub mod program;
+mod share;
 pub mod shelf;
 mod spec;
 pub mod status;
@@ -40,26 +42,30 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let cells = spec.cells.into_iter();
     let cells = cells.map(|words| Cell::of(&spec.command, &words).map(|cell| (words, cell)));
     let cells = cells.collect::<Result<Vec<_>, _>>()?;
+    if let [(words, Cell::Program(options))] = &cells[..] {
+        return program::plan(options, words, args.job_seconds);
+    }
     if let Some((_, first)) = cells.first() {
         // A wrong option of the jobs leaves the plan as it was.
-        first.tasks()?;
+        first.check()?;
     }
     let out = BufWriter::new(stdout());
     let mut writer = Writer::begin(out, task::build()?, &spec.command)?;
     let (mut seconds, mut ids) = (0.0, BTreeSet::new());
     for (words, cell) in cells {
         let line = words.join(" ");
-        let tasks = cell.tasks()?;
         writer.cell(words)?;
-        for task in tasks {
-            let (cost, name) = (cost::of(&task), task.name());
+        cell.each(&mut |task| {
+            let cost = cost::of(&task);
+            let name = matches!(cell, Cell::Compare(_)).then(|| task.name());
             seconds += cost;
-            let new = ids.insert(writer.job(task, cost)?);
+            let new = ids.insert(store::Id::of(&writer.job(task, cost)?));
             // A case of `crash` may belong to two groups; it runs once.
-            if !new && matches!(cell, Cell::Compare(_)) {
-                return Err(usage(format!("`{line}` asks again for {name}")));
+            match name.filter(|_| !new) {
+                Some(name) => Err(usage(format!("`{line}` asks again for {name}"))),
+                None => Ok(()),
             }
-        }
+        })?;
     }
     let jobs = writer.end()?;
     tell(format!(

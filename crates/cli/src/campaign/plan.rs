@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Version of the layout.
 const VERSION: u32 = 1;
+/// How the line of a command line begins.
+const CELL: &str = "{\"cell\":";
 
 /// The first line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -246,6 +248,26 @@ impl Plan {
         }
     }
 
+    /// The options of all command lines, of a plan that [`each`](Self::each) has gone through
+    /// without an error: jobs are not looked at again.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn cells(&self) -> Result<Vec<Vec<String>>, Failure> {
+        let mut cells = Vec::new();
+        for line in self.lines()? {
+            let (number, text) = line?;
+            if !text.starts_with(CELL) {
+                continue;
+            }
+            match serde_json::from_str(&text) {
+                Ok(Line::Cell(words)) => cells.push(words),
+                _ => return Err(self.wrong(number, "it cannot be read")),
+            }
+        }
+        Ok(cells)
+    }
+
     fn check(&self, line: u64, number: u64, job: &Planned) -> Result<(), Failure> {
         let id = job.task.id(&self.head.build, &job.inputs);
         let id = id.map_err(|e| self.wrong(line, &format!("its job cannot be read: {e}")))?;
@@ -318,6 +340,7 @@ mod tests {
         })
         .unwrap();
         assert_eq!(numbers, [1, 2, 3]);
+        assert_eq!(plan.cells().unwrap(), [["emmc"]]);
         assert!(plan.of_this_build("b").is_ok());
         let other = plan.of_this_build("c").unwrap_err().to_string();
         assert!(

@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Options that say how a command runs and where its results go, and what is no list of jobs.
-const REFUSED: [&str; 16] = [
+const REFUSED: [&str; 14] = [
     "--out",
     "--json",
     "--jobs",
@@ -23,12 +23,10 @@ const REFUSED: [&str; 16] = [
     "--hdr-log",
     "--shard",
     "--timeout",
-    "--dir",
     "--image",
     "--kernel",
     "--repro",
     "--mutants",
-    "--run",
     "--help",
 ];
 
@@ -41,6 +39,8 @@ pub enum Cell {
     Compare(Box<CompareArgs>),
     /// Of `crash`.
     Crash(Box<CrashArgs>),
+    /// Of `crash --dir`.
+    Program(Box<CrashArgs>),
     /// Of `paper`.
     Paper(PaperArgs),
 }
@@ -64,27 +64,49 @@ impl Cell {
         let args = args.map_err(|e| usage(e.to_string().trim_start_matches("error: ").trim()))?;
         match args.command {
             Command::Compare(args) => Ok(Cell::Compare(Box::new(args))),
+            Command::Crash(args) if args.program.dir.is_some() => Ok(Cell::Program(args)),
             Command::Crash(args) => Ok(Cell::Crash(args)),
             Command::Paper(args) => Ok(Cell::Paper(args)),
             _ => Err(unknown(command)),
         }
     }
 
-    /// Its jobs, in the order in which the command runs them.
+    /// Checks what it asks for, as the command does before it runs anything.
     ///
     /// # Errors
-    /// As of the command, before it runs anything.
-    pub fn tasks(&self) -> Result<Vec<Task>, Failure> {
+    /// As of the command.
+    pub fn check(&self) -> Result<(), Failure> {
         match self {
-            Cell::Compare(args) => Ok(Comparison::of(args)?
-                .jobs()
-                .map(|job| Task::compare(&job))
-                .collect()),
-            Cell::Crash(args) => Ok(crash::planned(args)?.iter().map(Task::crash).collect()),
+            Cell::Compare(args) => Comparison::of(args).map(drop),
+            Cell::Crash(args) => crash::planned(args).map(drop),
+            Cell::Program(_) => Ok(()),
+            Cell::Paper(args) => paper::with(args, paper::Source::Plan(&mut Vec::new())),
+        }
+    }
+
+    /// Calls `each` with its jobs, in the order in which the command runs them. A campaign may have
+    /// millions, so they are never all in memory.
+    ///
+    /// # Errors
+    /// As of the command, before it runs anything; those of `each`.
+    pub fn each(&self, each: &mut dyn FnMut(Task) -> Result<(), Failure>) -> Result<(), Failure> {
+        match self {
+            Cell::Compare(args) => {
+                let comparison = Comparison::of(args)?;
+                let mut jobs = comparison.jobs();
+                jobs.try_for_each(|job| each(Task::compare(&job)))
+            }
+            Cell::Crash(args) => {
+                let jobs = crash::planned(args)?;
+                let mut jobs = jobs.iter();
+                jobs.try_for_each(|job| each(Task::crash(&job)))
+            }
+            // How many there are is known when the program has run.
+            Cell::Program(_) => Ok(()),
             Cell::Paper(args) => {
                 let mut tasks = Vec::new();
                 paper::with(args, paper::Source::Plan(&mut tasks))?;
-                Ok(tasks)
+                tasks.into_iter().try_for_each(each)
             }
         }
     }
@@ -346,7 +368,13 @@ mod tests {
         }
         let refused = Cell::of("compare", &words("--sizes 3")).err().unwrap();
         assert!(refused.to_string().contains("--sizes"), "{refused}");
-        let tasks = Cell::of("compare", &words("--schemes jbd2,emmc --size 64"));
-        assert_eq!(tasks.unwrap().tasks().unwrap().len(), 2);
+        let cell = Cell::of("compare", &words("--schemes jbd2,emmc --size 64")).unwrap();
+        let mut tasks = 0;
+        cell.each(&mut |_| {
+            tasks += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(tasks, 2);
     }
 }

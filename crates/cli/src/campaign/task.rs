@@ -3,6 +3,7 @@
 //! Its id is a hash of the program and of all that its result depends on, so equal ids have equal
 //! results. Files that a job names count by their content.
 
+use super::share;
 use super::store::sum;
 use crate::failure::{Failure, failed};
 use crate::paper::worker::AnyJob;
@@ -24,6 +25,8 @@ pub enum Task {
     Crash(Box<RawValue>),
     /// An [`AnyJob`].
     Paper(Box<RawValue>),
+    /// A [`share::Job`]: a share of a `crash --dir`.
+    Program(Box<RawValue>),
 }
 
 /// A file that a job reads.
@@ -74,10 +77,17 @@ impl Task {
         Task::Paper(raw(job))
     }
 
+    /// A share of the states of a recording.
+    pub fn program(job: &share::Job) -> Task {
+        Task::Program(raw(job))
+    }
+
     /// The text for its worker.
     pub fn text(&self) -> &RawValue {
         match self {
-            Task::Compare(text) | Task::Crash(text) | Task::Paper(text) => text,
+            Task::Compare(text) | Task::Crash(text) | Task::Paper(text) | Task::Program(text) => {
+                text
+            }
         }
     }
 
@@ -102,6 +112,7 @@ impl Task {
         let (kind, text) = match self {
             Task::Compare(text) => ("compare", text.get().to_string()),
             Task::Paper(text) => ("paper", text.get().to_string()),
+            Task::Program(text) => ("program", text.get().to_string()),
             // Neither its number nor its group changes what is found.
             Task::Crash(text) => {
                 let job: plan::Job = serde_json::from_str(text.get()).map_err(failed)?;
@@ -134,6 +145,12 @@ impl Task {
             Task::Crash(_) => serde_json::from_str(text)
                 .map_or(text.into(), |job: plan::Job| job.case.to_string()),
             Task::Paper(_) => text.into(),
+            Task::Program(_) => {
+                serde_json::from_str(text).map_or(text.into(), |job: share::Job| {
+                    let (share, shares) = (job.share + 1, job.shares);
+                    format!("share {share} of {shares} of {}", job.recording.display())
+                })
+            }
         }
     }
 
@@ -157,7 +174,7 @@ impl Task {
                 }
             }
             Task::Paper(_) if result.contains("\"varve-fsck\"") => Err(missing("e2fsck")),
-            Task::Paper(_) | Task::Crash(_) => Ok(()),
+            Task::Paper(_) | Task::Crash(_) | Task::Program(_) => Ok(()),
         }
     }
 }
@@ -188,13 +205,17 @@ fn content(path: &Path) -> Result<String, Failure> {
     Ok(sum(&bytes))
 }
 
-/// The files in a job: recordings, and devices of a file.
+/// The files in a job: recordings, devices of a file, what judges name.
 fn named(value: &Value, paths: &mut Vec<PathBuf>) {
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
                 match (key.as_str(), value.as_str()) {
                     ("recording", Some(path)) => paths.push(path.into()),
+                    ("files", None) => {
+                        let files = value.as_array().into_iter().flatten();
+                        paths.extend(files.filter_map(Value::as_str).map(PathBuf::from));
+                    }
                     ("device", Some(profile)) => {
                         let file = profile.split(',').next().unwrap_or_default();
                         if file.ends_with(".toml") {

@@ -1,38 +1,34 @@
-//! Writes the output folder of `varve crash`.
+//! The head of the report of `varve crash`, and what is printed of its findings.
 
 use crate::args::CrashArgs;
 use crate::failure::Failure;
 use crate::out::{OutFolder, say};
-use crash::finding::folder::Folder;
-use crash::finding::keep::{Gone, Keep, Kept, keep as keep_all};
-use crash::finding::report::CampaignReport;
-use crash::plan::Done;
+use crash::finding::report::{CampaignReport, CaseReport, FindingReport};
 
 /// Findings whose lines are printed; all stand in the files.
 const LINES_MAX: usize = 10;
 
-/// Writes reports and findings. `incomplete`: what ended the campaign early; if set, no time is
-/// spent on making findings smaller.
-pub fn keep(
-    args: &CrashArgs,
-    out: &OutFolder,
-    done: &[Done],
-    gone: &[Gone],
-    incomplete: Option<String>,
-) -> Kept {
-    let mut store = Folder(out.path());
-    let mut how = Keep::default();
-    if incomplete.is_some() {
-        how.shrink_states = 0;
-    }
-    let head = CampaignReport {
-        incomplete,
-        ..head(args)
-    };
-    keep_all(head, done, gone, &how, &mut store)
+/// The first findings that are printed.
+#[derive(Default)]
+pub struct Lines {
+    first: Vec<FindingReport>,
+    all: usize,
 }
 
-fn head(args: &CrashArgs) -> CampaignReport {
+impl Lines {
+    /// Adds the findings of a case; those of a positive control are expected.
+    pub fn add(&mut self, case: &CaseReport) {
+        if case.control {
+            return;
+        }
+        let room = LINES_MAX - self.first.len();
+        self.first.extend(case.findings.iter().take(room).cloned());
+        self.all += case.findings.len();
+    }
+}
+
+/// The report without its cases.
+pub fn head(args: &CrashArgs) -> CampaignReport {
     let seed = args.seed.first().copied().unwrap_or_default();
     let (profile, bound) = match args.quick {
         true => ("those of the sample".into(), "those of the sample".into()),
@@ -87,10 +83,8 @@ fn reproduce(args: &CrashArgs) -> String {
 }
 
 /// Prints the lines of the first findings, and reports what could not be kept.
-pub fn tell(kept: &Kept, out: &OutFolder) -> Result<(), Failure> {
-    let all = kept.report.findings();
-    let findings: Vec<_> = all.filter(|(case, _)| !case.control).collect();
-    for (_, finding) in findings.iter().take(LINES_MAX) {
+pub fn tell(findings: &Lines, not_kept: &[String], out: &OutFolder) -> Result<(), Failure> {
+    for finding in &findings.first {
         let what = finding.violations.first().map_or("", String::as_str);
         say(&format!(
             "{what}\n  varve crash --repro '{}'\n",
@@ -103,11 +97,11 @@ pub fn tell(kept: &Kept, out: &OutFolder) -> Result<(), Failure> {
             ))?;
         }
     }
-    let more = findings.len().saturating_sub(LINES_MAX);
+    let more = findings.all - findings.first.len();
     if more > 0 {
         say(&format!("{more} more findings stand in results.json\n"))?;
     }
-    for lost in &kept.not_kept {
+    for lost in not_kept {
         say(&format!("not kept: {lost}\n"))?;
     }
     let folder = out.path().display();

@@ -1,14 +1,16 @@
 //! `varve crash --kernel`: runs a program on a file system of a Linux kernel in a guest, and cuts
 //! it.
 
-use super::program::explored;
+use super::program::{check_log, explored};
 use super::shell::Shell;
 use crate::args::{CrashArgs, Engine};
 use crate::failure::{Failure, failed, usage};
 use crate::out::OutFolder;
 use crate::pool::threads;
 use crate::stop::Stop;
+use crash::CrashError;
 use crash::program::{Kernel, KernelPlan, Room};
+use rig::signals;
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +18,8 @@ use std::time::Duration;
 
 /// Most guests that judge at the same time.
 const GUESTS: usize = 16;
+/// Largest file system, MiB: what an ext4 with blocks of 4 KiB may have.
+const MIB_MAX: u64 = 16 << 20;
 
 /// Boots, records, explores, reports; fails if a state is bad.
 pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
@@ -35,6 +39,13 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
             "--mount: options like those of `mount -o`, without spaces",
         ));
     }
+    if args.program.size > MIB_MAX {
+        let mib = args.program.size;
+        return Err(usage(format!(
+            "--size: {mib} MiB; with --kernel it may be at most 16T"
+        )));
+    }
+    check_log(args)?;
     let out = OutFolder::prepare(&args.out)?;
     let stop = Stop::watch()?;
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
@@ -59,11 +70,15 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
         check: args.program.check.clone(),
         patience: Duration::from_secs(args.timeout),
         guests: threads(args.jobs, GUESTS),
+        stop: || signals::noted().is_some(),
     };
-    let mut kernel = Kernel::boot(plan, folder.path()).map_err(failed)?;
-    let recorded = kernel
-        .record(Room::new(args.memory << 20))
-        .map_err(failed)?;
+    // What fails because of the signal is told as that.
+    let ended = |e: CrashError| match stop.signal() {
+        Some(signal) => Failure::Stopped(signal, "nothing is written".into()),
+        None => failed(e),
+    };
+    let mut kernel = Kernel::boot(plan, folder.path()).map_err(ended)?;
+    let recorded = kernel.record(Room::new(args.memory << 20)).map_err(ended)?;
     explored(args, &recorded, bytes, &mut kernel, &out, &stop)
 }
 

@@ -10,6 +10,8 @@ use crate::failure::{Failure, failed};
 use crate::stop::{Guard, Stop};
 use crash::campaign::Explored;
 use crash::plan::Job;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
@@ -17,10 +19,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How a job ended.
-pub enum End {
+/// How a job ended. `D` is what was found, or its text as the worker wrote it.
+pub enum End<D = Box<Explored>> {
     /// The job was explored.
-    Done(Box<Explored>),
+    Done(D),
     /// The job could not be explored, with the reason.
     Failed(String),
     /// The command was asked to end before the job was done.
@@ -92,7 +94,11 @@ impl<'s> Worker<'s> {
     }
 
     /// Gives a task and waits for its end; every line of the worker sets the clock back.
-    fn run(&mut self, task: &worker::Task, patience: Duration) -> End {
+    fn run<J: Serialize, D: DeserializeOwned>(
+        &mut self,
+        task: &worker::Task<J>,
+        patience: Duration,
+    ) -> End<D> {
         let mut state = None;
         let text = serde_json::to_string(task).expect("plain data serialises");
         if writeln!(self.stdin, "{text}").is_err() {
@@ -128,7 +134,7 @@ impl<'s> Worker<'s> {
         self.child.wait().map(drop)
     }
 
-    fn lost(&mut self, state: Option<String>, why: String) -> End {
+    fn lost<D>(&mut self, state: Option<String>, why: String) -> End<D> {
         drop(self.guard.take());
         // One that is dead already cannot be killed; either way it is gone after the wait.
         let _ = self.child.kill();
@@ -202,18 +208,15 @@ fn kept(
 ///
 /// # Errors
 /// A worker cannot be started.
-pub fn one<'s>(
+pub fn one<'s, J: Serialize + ?Sized, D: DeserializeOwned>(
     stop: &'s Stop,
     program: &Program,
     worker: &mut Worker<'s>,
-    job: &Job,
+    job: &J,
     patience: Duration,
-) -> std::io::Result<End> {
-    let task = |one_by_one| worker::Task {
-        job: job.clone(),
-        one_by_one,
-    };
-    let first = worker.run(&task(false), patience);
+) -> std::io::Result<End<D>> {
+    let task = |one_by_one| worker::Task { job, one_by_one };
+    let first: End<D> = worker.run(&task(false), patience);
     if !matches!(first, End::Lost { .. }) {
         return Ok(first);
     }
@@ -222,7 +225,7 @@ pub fn one<'s>(
         return Ok(End::Stopped);
     }
     *worker = Worker::start(stop, program)?;
-    let second = worker.run(&task(true), patience);
+    let second: End<D> = worker.run(&task(true), patience);
     if stop.signal().is_some() {
         return Ok(first);
     }

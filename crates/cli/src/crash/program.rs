@@ -6,13 +6,14 @@ use super::shell::{LOOK, Shell};
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::mount::{let_go, let_go_unused};
-use crate::out::{OutFolder, say};
+use crate::out::{self, OutFolder, say};
 use crate::stop::{Part, Stop};
 use crash::program::{
     Bad, Court, Explored, HostCourt, Judge, Recorded, RecordedDevice, Room, explore, load,
     read_log, save, write_log,
 };
 use fuse::{Mounted, Options};
+use rig::check_absent;
 use serde_json::{Value, json};
 use serve::file::NAME;
 use std::path::Path;
@@ -25,6 +26,7 @@ const CLOSING: Duration = Duration::from_secs(60);
 
 /// Runs the command or reads the log, explores, reports; fails if a state is not whole.
 pub fn program(args: &CrashArgs, image: &Path) -> Result<(), Failure> {
+    check_log(args)?;
     let out = OutFolder::prepare(&args.out)?;
     let mut room = Room::new(args.memory << 20);
     let (start, bytes) = load(image, &mut room).map_err(failed)?;
@@ -62,6 +64,16 @@ pub fn program(args: &CrashArgs, image: &Path) -> Result<(), Failure> {
     )
 }
 
+/// Refuses a log that cannot be written before anything runs.
+pub fn check_log(args: &CrashArgs) -> Result<(), Failure> {
+    match &args.write_log {
+        Some(path) => {
+            check_absent(path, args.force).map_err(|e| failed(format!("--write-log {e}")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Explores what was recorded, reports; fails if a state is not whole.
 pub fn explored(
     args: &CrashArgs,
@@ -72,7 +84,7 @@ pub fn explored(
     stop: &Stop,
 ) -> Result<(), Failure> {
     if let Some(path) = &args.write_log {
-        write_log(recorded, path).map_err(failed)?;
+        write_log(recorded, path, args.force).map_err(failed)?;
     }
     let bar = bar(1);
     let since = Instant::now();
@@ -148,6 +160,7 @@ fn run(device: &Arc<RecordedDevice>, command: &str, stop: &Stop) -> Result<(), F
         superuser,
         &options,
         of_volume,
+        None,
     )
     .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
     let place = mounted.device().unwrap_or_default();
@@ -221,7 +234,7 @@ fn results(args: &CrashArgs, explored: &Explored) -> Value {
     let first = explored.first.as_ref();
     let judge = args.judge.first().or(args.program.check.as_ref());
     json!({
-        "schema": 1, "command": "crash --run", "run": args.run, "log": args.log, "judge": judge,
+        "schema": 1, "command": "crash --run", "run": args.run, "log": args.log.as_deref().map(out::path), "judge": judge,
         "fs": args.kernel.fs, "mount": args.kernel.fs.as_ref().map(|_| &args.kernel.mount),
         "mode": args.reach().mode,
         "writes": explored.writes, "flushes": explored.flushes, "acks": explored.acks,

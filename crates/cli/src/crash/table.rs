@@ -2,9 +2,10 @@
 
 use crate::table::framed;
 use comfy_table::{CellAlignment, Table};
-use crash::campaign::Losses;
+use crash::campaign::{Explored, Losses};
 use crash::case::Case;
-use crash::plan::{Counts, Done};
+use crash::plan::{Counts, Job};
+use std::collections::BTreeMap;
 
 /// The jobs of one group under one scheme.
 #[derive(Clone, Default)]
@@ -33,52 +34,57 @@ pub fn device(case: &Case) -> String {
     }
 }
 
-/// All blocks, in the order of the jobs.
-pub fn blocks(done: &[Done]) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
-    for Done { job, explored } in done {
+/// Blocks that are printed one by one; of more only the sums are.
+const BLOCKS_MAX: usize = 6;
+
+/// The blocks of a campaign, as they grow.
+#[derive(Default)]
+pub struct Tables {
+    blocks: Vec<Block>,
+    /// Where the block of a workload and a device is, and in it the row of a scheme.
+    places: BTreeMap<(String, String), (usize, BTreeMap<String, usize>)>,
+}
+
+impl Tables {
+    /// Adds a job.
+    pub fn add(&mut self, job: &Job, explored: &Explored) {
         let (group, scheme) = (&job.group, &job.case.scheme);
         let device = device(&job.case);
-        let same = |b: &Block| b.group == *group && b.device == device;
-        let at = blocks.iter().position(same).unwrap_or_else(|| {
+        let key = (group.clone(), device.clone());
+        let blocks = &mut self.blocks;
+        let (at, schemes) = self.places.entry(key).or_insert_with(|| {
             blocks.push(Block {
                 group: group.clone(),
                 device,
                 rows: Vec::new(),
             });
-            blocks.len() - 1
+            (blocks.len() - 1, BTreeMap::new())
         });
-        let rows = &mut blocks[at].rows;
-        let at = rows.iter().position(|(s, _)| s == scheme);
-        let at = at.unwrap_or_else(|| {
+        let rows = &mut blocks[*at].rows;
+        let at = *schemes.entry(scheme.clone()).or_insert_with(|| {
             rows.push((scheme.clone(), Row::default()));
             rows.len() - 1
         });
         rows[at].1.counts.add(explored);
         rows[at].1.losses.add(&explored.loss());
     }
-    blocks
-}
 
-/// Blocks that are printed one by one; of more only the sums are.
-const BLOCKS_MAX: usize = 6;
-
-/// The schemes side by side: a table for each workload and device, or one for all of them where
-/// there are many.
-pub fn side_by_side(done: &[Done]) -> String {
-    let blocks = blocks(done);
-    let shown = match blocks.len() > BLOCKS_MAX {
-        true => vec![sum(&blocks)],
-        false => blocks,
-    };
-    let text = |block: Block| {
-        let place = match block.device.is_empty() {
-            true => block.group.clone(),
-            false => format!("{} on {}", block.group, block.device),
+    /// The schemes side by side: a table for each workload and device, or one for all of them where
+    /// there are many.
+    pub fn text(self) -> String {
+        let shown = match self.blocks.len() > BLOCKS_MAX {
+            true => vec![sum(&self.blocks)],
+            false => self.blocks,
         };
-        format!("{place}\n{}\n", table(block))
-    };
-    shown.into_iter().map(text).collect()
+        let text = |block: Block| {
+            let place = match block.device.is_empty() {
+                true => block.group.clone(),
+                false => format!("{} on {}", block.group, block.device),
+            };
+            format!("{place}\n{}\n", table(block))
+        };
+        shown.into_iter().map(text).collect()
+    }
 }
 
 /// All blocks together.

@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 /// How often a worker tells where it is; a parent waits for seconds at least.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
-/// What a worker is asked to do.
+/// What a worker is asked to do. `J` is the job, or its text as it is.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Task {
+pub struct Task<J = Job> {
     /// The job.
-    pub job: Job,
+    pub job: J,
     /// Name every state before it is judged, not only the first of a batch, to find the state that
     /// hangs.
     pub one_by_one: bool,
 }
 
-/// A line from a worker.
+/// A line from a worker. `D` is what was found, or its text as it came.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Line {
+pub enum Line<D = Box<Explored>> {
     /// The worker judges from this state on; told now and then.
     At(String),
     /// The job is done.
-    Done(Box<Explored>),
+    Done(D),
     /// The job could not be done.
     Failed(String),
 }
@@ -57,7 +57,7 @@ fn work(task: &Task, volumes: &mut Volumes) -> Result<Explored, Failure> {
         // A line for each batch would cost as much as a small case itself.
         if task.one_by_one || said.elapsed() >= SIGN_OF_LIFE {
             said = Instant::now();
-            say(&Line::At(id.into()));
+            say(&Line::<Box<Explored>>::At(id.into()));
         }
     };
     campaign::explore(&setup, &task.job.reach, batch, &mut at).map_err(failed)

@@ -4,7 +4,7 @@ pub(crate) mod open;
 pub(crate) mod recover;
 
 use crate::args::FsckArgs;
-use crate::out::say;
+use crate::out::{self, say};
 use base::plain;
 use rig::Fs;
 use rig::fsck::{Checked, Finding, Report, fsck_beside as check, says_clean};
@@ -46,16 +46,17 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
         Ok(Some(checked)) => {
             let code = exit_code(&checked);
             let text = match args.json {
-                true => format!("{:#}\n", to_json(&args.image, &checked, code)),
+                true => plain::json(&format!("{:#}\n", to_json(&args.image, &checked, code))),
                 false => plain::message(&to_text(&args.image, &checked, write)),
             };
             (code, text)
         }
         Err(why) => {
             eprintln!("varve fsck: {}", plain::message(&why));
-            let failed = json!({ "image": args.image, "exit_code": OPERATIONAL, "error": why });
+            let failed =
+                json!({ "image": out::path(&args.image), "exit_code": OPERATIONAL, "error": why });
             let text = if args.json {
-                format!("{failed:#}\n")
+                plain::json(&format!("{failed:#}\n"))
             } else {
                 String::new()
             };
@@ -200,7 +201,7 @@ fn to_json(image: &Path, checked: &Checked, code: u8) -> Value {
         })
     };
     json!({
-        "image": image, "exit_code": code,
+        "image": out::path(image), "exit_code": code,
         "recovered": checked.recovered, "written": checked.written, "mended": checked.mended, "refused": checked.refused,
         "orphans_left": checked.orphans_left, "recovery": checked.lines,
         "inodes": report.inodes, "directories": report.directories, "blocks": report.blocks,

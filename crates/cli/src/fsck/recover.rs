@@ -3,8 +3,9 @@
 use super::{CLEAN, LEFT, OPERATIONAL, now, open, place, refusal, repairer};
 use crate::args::RecoverArgs;
 use crate::failure::tell;
-use crate::out::say;
+use crate::out::{self, say, say_json};
 use rig::fsck::recover_image;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Runs `varve recover`.
@@ -19,6 +20,10 @@ pub fn recover(args: &RecoverArgs) -> ExitCode {
     let recovery = match done {
         Ok(recovery) => recovery,
         Err(why) => {
+            if args.json {
+                let image = out::path(&args.image);
+                let _ = say_json(&json!({"image": image, "exit_code": OPERATIONAL, "error": why}));
+            }
             tell(why);
             return ExitCode::from(OPERATIONAL);
         }
@@ -46,7 +51,15 @@ pub fn recover(args: &RecoverArgs) -> ExitCode {
         (None, false) => (CLEAN, format!("recovered, {place}")),
     };
     text += &format!("{name}: {verdict}\n");
-    match say(&text) {
+    let told = match args.json {
+        true => say_json(&json!({
+            "image": out::path(&args.image), "exit_code": code, "fs": recovery.kind.to_string(),
+            "recovery": recovery.lines, "refused": recovery.refused, "verdict": verdict,
+            "wrote": recovery.wrote, "dry_run": args.dry_run,
+        })),
+        false => say(&text),
+    };
+    match told {
         Ok(()) => ExitCode::from(code),
         Err(e) => {
             eprintln!("varve: {e}");

@@ -3,7 +3,7 @@
 use crate::args::InfoArgs;
 use crate::failure::{Failure, failed};
 use crate::fsck::open;
-use crate::out::say;
+use crate::out::{say, say_json};
 use base::plain;
 use rig::inspect::{self, Section};
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ pub fn show(sections: &[Section], json: bool) -> Result<(), Failure> {
                 (s.title.clone(), Value::Object(rows.collect()))
             })
             .collect();
-        return say(&plain::json(&format!("{:#}\n", Value::Object(object))));
+        return say_json(&Value::Object(object));
     }
     for section in sections {
         say(&format!("{}\n", plain::line(&section.title)))?;

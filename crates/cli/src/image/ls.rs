@@ -4,16 +4,30 @@ use super::tree::{self, Met, Next, Node};
 use super::{Place, at, look};
 use crate::args::LsArgs;
 use crate::failure::{Failure, tell};
-use crate::out::say;
-use base::plain::shown;
+use crate::out::{self, say};
+use base::plain::{self, shown};
 use rig::{Attr, FileKind, FileSystem, FsError};
+use serde_json::{Value, json};
+use std::path::Path;
 
 /// Text is printed in pieces of so many bytes: a tree may have millions of names.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Runs `varve ls`. What cannot be read is reported, and the rest is listed.
 pub fn ls(args: &LsArgs) -> Result<(), Failure> {
+    if !args.json {
+        return list_all(args);
+    }
+    say("[")?;
+    let listed = list_all(args);
+    // The array ends, whatever could not be read.
+    say("\n]\n")?;
+    listed
+}
+
+fn list_all(args: &LsArgs) -> Result<(), Failure> {
     let mut troubles = 0;
+    let mut objects = 0;
     for word in &args.places {
         let place = Place::or_root(word);
         let listed = look(&place.image).and_then(|volume| {
@@ -30,6 +44,7 @@ pub fn ls(args: &LsArgs) -> Result<(), Failure> {
             }
         };
         let head = match args.places.len() {
+            _ if args.json => String::new(),
             1 => String::new(),
             _ => format!("{}:\n", place.text()),
         };
@@ -38,10 +53,12 @@ pub fn ls(args: &LsArgs) -> Result<(), Failure> {
             place: &place,
             args,
             text: head,
+            objects,
             troubles: 0,
         };
         list.begin(attr)?;
         troubles += list.troubles;
+        objects = list.objects;
         // Nothing was changed: there is nothing to write.
         drop(volume);
     }
@@ -58,6 +75,8 @@ struct List<'a> {
     args: &'a LsArgs,
     /// Not yet printed.
     text: String,
+    /// Objects of the array so far.
+    objects: u64,
     troubles: u64,
 }
 
@@ -100,16 +119,22 @@ impl List<'_> {
     }
 
     fn line(&mut self, node: &Node, name: &[u8]) -> Result<(), Failure> {
-        let mut target = String::new();
-        if self.args.long && node.attr.kind == FileKind::Symlink {
+        let mut target = Vec::new();
+        if (self.args.long || self.args.json) && node.attr.kind == FileKind::Symlink {
             match self.fs.readlink(node.attr.ino) {
-                Ok(to) => target = format!(" -> {}", shown(&to)),
+                Ok(to) => target = to,
                 Err(e) => self.trouble(&node.path, &e)?,
             }
         }
-        self.text += &match self.args.long {
-            true => describe(&node.attr, name, &target),
-            false => format!("{}\n", shown(name)),
+        self.text += &match (self.args.json, self.args.long) {
+            (true, _) => {
+                self.objects += 1;
+                let head = if self.objects == 1 { "\n" } else { ",\n" };
+                let object = object(&self.place.image, node, &target);
+                plain::json(&format!("{head}{object}"))
+            }
+            (false, true) => describe(&node.attr, name, &target),
+            (false, false) => format!("{}\n", shown(name)),
         };
         if self.text.len() >= PIECE_BYTES {
             say(&std::mem::take(&mut self.text))?;
@@ -118,7 +143,50 @@ impl List<'_> {
     }
 }
 
-fn describe(a: &Attr, name: &[u8], target: &str) -> String {
+/// A file as an object of the array.
+fn object(image: &Path, node: &Node, target: &[u8]) -> Value {
+    let a = &node.attr;
+    let mut object = json!({
+        "image": out::path(image),
+        "path": out::name(&node.path),
+        "inode": a.ino.0,
+        "type": kind(a.kind),
+        "mode": format!("{:04o}", a.perm),
+        "links": a.nlink,
+        "uid": a.uid,
+        "gid": a.gid,
+        "size_bytes": a.size,
+        "mtime": rig::inspect::date(a.mtime.secs, a.mtime.nanos),
+        "mtime_s": a.mtime.secs,
+        "mtime_ns": a.mtime.nanos,
+    });
+    match a.kind {
+        FileKind::Symlink => object["target"] = out::name(target).into(),
+        FileKind::Char | FileKind::Block => {
+            object["device"] = json!([major(a.rdev), minor(a.rdev)]);
+        }
+        _ => {}
+    }
+    object
+}
+
+const fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::File => "file",
+        FileKind::Dir => "directory",
+        FileKind::Symlink => "symlink",
+        FileKind::Char => "character device",
+        FileKind::Block => "block device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+    }
+}
+
+fn describe(a: &Attr, name: &[u8], target: &[u8]) -> String {
+    let target = match target {
+        [] => String::new(),
+        to => format!(" -> {}", shown(to)),
+    };
     let size = match a.kind {
         FileKind::Char | FileKind::Block => format!("{}, {}", major(a.rdev), minor(a.rdev)),
         _ => a.size.to_string(),

@@ -69,16 +69,37 @@ pub fn name() {
     let _ = std::fs::write("/proc/self/comm", "varve");
 }
 
-/// In the child: the mount is up. Leaves the session and the terminal, and lets the parent go.
-pub fn ready() -> Result<(), Failure> {
-    let detach = || -> std::io::Result<()> {
-        // Fails for the leader of a process group, which a child is not.
-        let _ = rustix::process::setsid();
-        rustix::io::write(rustix::stdio::stdout(), READY)?;
-        let null = File::options().read(true).write(true).open("/dev/null")?;
-        rustix::stdio::dup2_stdout(&null)?;
-        rustix::stdio::dup2_stderr(&null)?;
-        Ok(())
-    };
-    detach().map_err(|e| failed(format!("leaving the terminal: {e}")))
+/// The end of the child's start: what it takes to leave the terminal.
+pub struct Leave(File);
+
+impl Leave {
+    /// In the child, before the mount: afterwards a host that has no descriptor left would leave a
+    /// mount that nobody answers.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn prepare() -> Result<Leave, Failure> {
+        let null = File::options().read(true).write(true).open("/dev/null");
+        null.map(Leave).map_err(of_terminal)
+    }
+
+    /// The mount is up: leaves the session and the terminal, and lets the parent go.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn ready(self) -> Result<(), Failure> {
+        let detach = || -> std::io::Result<()> {
+            // Fails for the leader of a process group, which a child is not.
+            let _ = rustix::process::setsid();
+            rustix::stdio::dup2_stderr(&self.0)?;
+            rustix::io::write(rustix::stdio::stdout(), READY)?;
+            rustix::stdio::dup2_stdout(&self.0)?;
+            Ok(())
+        };
+        detach().map_err(of_terminal)
+    }
+}
+
+fn of_terminal(e: std::io::Error) -> Failure {
+    failed(format!("leaving the terminal: {e}"))
 }

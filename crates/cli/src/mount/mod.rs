@@ -5,6 +5,7 @@ mod held;
 mod helper;
 mod options;
 mod remount;
+mod session;
 mod table;
 mod umount;
 mod verdict;
@@ -14,12 +15,13 @@ pub use umount::{let_go, let_go_unused, umount};
 
 use crate::args::MountArgs;
 use crate::failure::{Failure, failed, tell, usage};
-use fuse::{Mounted, Options};
+use fuse::{Mounted, Options, Room, Transport};
 use held::{Held, Remounter};
 use nix::sys::signal::{SigSet, Signal};
+use session::{Event, Session, Watch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use verdict::Verdict;
 
@@ -31,14 +33,6 @@ struct Plan {
     image: PathBuf,
     dir: PathBuf,
     text: String,
-}
-
-/// What the main thread waits for.
-enum Event {
-    /// The kernel has ended the session.
-    Ended,
-    /// A signal has come, and the mount has been removed as far as that is possible.
-    LetGo,
 }
 
 /// Runs `varve mount`.
@@ -122,6 +116,8 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     signals
         .thread_block()
         .map_err(|e| failed(format!("blocking signals: {e}")))?;
+    // The volume's tasks start when it is opened.
+    drop(Room::take(options).map_err(failed)?);
     let image = plan.image.display().to_string();
     let place = plan.dir.clone();
     let name = place.display().to_string();
@@ -129,35 +125,43 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     let told = image.clone();
     let of_volume = Box::new(move |what: &str| tell(format!("{told}: {what}")));
     let superuser = rustix::process::geteuid().is_root();
+    // Threads and descriptors that the host may refuse are there before the mount is: a mount whose
+    // process ends for the lack of one would hang its users.
+    let leave = as_daemon.then(daemon::Leave::prepare).transpose()?;
+    let (tell_end, events) = channel();
+    let session = Session::wait(tell_end.clone())?;
+    let watch = Watch::wait(signals, tell_end)?;
+    let (vfs, options) = (Arc::clone(held.vfs()), held.options.clone());
+    let remounter = Remounter::new(plan, held);
+    let asked = Arc::clone(&remounter);
+    let remount = Box::new(move |words: &str| Arc::clone(&asked).prepare(words));
     let mounted = Mounted::new(
-        held.vfs(),
+        &vfs,
         &place,
         &image,
         superuser,
-        &held.options,
+        &options,
         of_volume,
+        Some(remount),
     )
     .map_err(|e| failed(format!("{name}: {e}")))?;
-    if mounted.over_io_uring() {
-        tell(format!("{name}: requests come over io_uring"));
+    drop(vfs);
+    match mounted.over_io_uring() {
+        true => tell(format!("{name}: requests come over io_uring")),
+        false if options.transport == Transport::Auto => {
+            tell(format!("{name}: requests come through /dev/fuse"));
+        }
+        false => {}
     }
     let server = mounted.server();
-    let remounter = Remounter::new(plan, held);
-    let asked = Arc::clone(&remounter);
-    server.remount_by(Box::new(move |words| Arc::clone(&asked).prepare(words)));
     let device = mounted.device().unwrap_or_default();
     let verdict = Arc::new(Verdict::listen(&device));
-    let (tell_end, events) = channel();
-    let tell_signal = tell_end.clone();
-    let asked = Arc::clone(&verdict);
-    let session = std::thread::spawn(move || {
-        let result = mounted.serve(|| asked.close());
-        let _ = tell_end.send(Event::Ended);
-        result
-    });
-    std::thread::spawn(move || take_signals(&signals, &name, &device, &tell_signal));
-    if as_daemon {
-        daemon::ready()?;
+    watch.begin(name, device.clone());
+    let session = session.begin(mounted, Arc::clone(&verdict));
+    if let Some(Err(why)) = leave.map(daemon::Leave::ready) {
+        let _ = umount::let_go(&device);
+        let _ = events.recv_timeout(GRACE);
+        return Err(why);
     }
     let ended = match events.recv() {
         Ok(Event::LetGo) => matches!(events.recv_timeout(GRACE), Ok(Event::Ended)),
@@ -174,17 +178,4 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     remounter.close();
     verdict.tell(&result);
     result.map_err(|e| failed(format!("{image}: {e}")))
-}
-
-/// Each signal takes the mount away, as `umount` does. Where it has gone already (`umount -l`), or
-/// cannot be taken away, what is still open keeps this process for no longer than otherwise.
-fn take_signals(signals: &SigSet, name: &str, device: &str, ended: &Sender<Event>) {
-    while signals.wait().is_ok() {
-        if let Err(why) = umount::let_go(device) {
-            tell(format!("{name}: {why}"));
-        }
-        if ended.send(Event::LetGo).is_err() {
-            return;
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! `varve paper`: repeats the measurements of a publication.
 
+mod junit;
 mod table;
 pub mod worker;
 
@@ -169,6 +170,7 @@ where
     .map_err(failed)?;
     made.incomplete = part.as_ref().map(stop::Part::mark).or(missing.clone());
     out.write("paper.json", &made.to_json())?;
+    out.write("junit.xml", &junit::junit(&made)?)?;
     let title = format!("Varve: {}, measured again", paper.title);
     out.write("index.html", &paper_page(&title, &made, &sections))?;
     tell(args, &out, &made, &sections)?;
@@ -234,13 +236,19 @@ fn complete(args: &PaperArgs, table: &Table, sections: &[Section]) -> Result<(),
     if !args.only.is_empty() {
         return Ok(());
     }
-    let wrong = study::unanswered(table, sections);
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(failed(format!(
-            "published values without a row, or with two:\n{}",
-            wrong.join("\n")
-        ))),
+    let wrong = [
+        (
+            "published values without a row, or with two",
+            study::unanswered(table, sections),
+        ),
+        (
+            "plots that neither show a published value nor say that there is none",
+            study::silent(sections),
+        ),
+    ];
+    match wrong.into_iter().find(|(_, names)| !names.is_empty()) {
+        None => Ok(()),
+        Some((what, names)) => Err(failed(format!("{what}:\n{}", names.join("\n")))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is served: an image that is changed in place, or a model.
 
+use super::names::{line, shown};
 use crate::args::{Kill, ServeArgs};
 use crate::failure::{Failure, failed, usage};
 use base::BLOCK_BYTES;
@@ -82,7 +83,7 @@ impl Device {
         };
         // The state that it began with is the one that goes on.
         let same = Path::new(&args.device) == path.as_path();
-        write_device(&saved, path, args.force || same).map_err(failed)
+        write_device(&saved, path, args.force || same).map_err(|e| failed(line(&e)))
     }
 }
 
@@ -141,22 +142,29 @@ fn saved(args: &ServeArgs) -> Result<Option<SavedDevice>, Failure> {
     let is_profile = Profile::names().any(|known| known == name);
     let path = Path::new(&args.device);
     if !is_profile && path.exists() {
-        if !is_saved(path).map_err(|e| failed(format!("{}: {e}", path.display())))? {
+        if !is_saved(path).map_err(|e| failed(format!("{}: {e}", shown(path))))? {
             return Ok(None);
         }
         if args.size.is_some() {
             return Err(usage("--size: a saved device has its size"));
         }
-        return read_device(path).map_err(failed).map(Some);
+        return read_device(path).map_err(|e| failed(line(&e))).map(Some);
     }
     let bytes = args.size.map(|mib| mib.saturating_mul(1 << 20));
     let blank = SavedDevice::blank(&args.device, bytes).map_err(|e| match e {
-        StateError::Profile(e @ ProfileError::Device { .. }) => failed(e),
+        // The profile is of the command line here, not of a file.
+        StateError::Profile(e @ ProfileError::Device { .. }) => failed(line(&e)),
         StateError::Profile(_) if !is_profile => usage(format!(
             "{}: no such file, and no profile (`varve device list`)",
-            args.device
+            shown(path)
         )),
-        other => usage(other),
+        StateError::Profile(ProfileError::Invalid { what, .. }) if args.size.is_some() => {
+            // Which is the only field that a size may contradict.
+            let of_size = what.strip_prefix("capacity_mib: ");
+            usage(of_size.map_or(line(&what), |why| format!("--size: {}", line(&why))))
+        }
+        StateError::Profile(e) => usage(line(&e)),
+        other => usage(line(&other)),
     })?;
     Ok(Some(blank))
 }
@@ -178,7 +186,7 @@ fn image(args: &ServeArgs) -> Result<(Device, Served), Failure> {
         ("--save", args.save.is_some()),
     ];
     if let Some((option, _)) = of_models.iter().find(|(_, given)| *given) {
-        let name = &args.device;
+        let name = shown(Path::new(&args.device));
         return Err(usage(format!(
             "{option}: {name} is an image, which is no model"
         )));
@@ -187,7 +195,7 @@ fn image(args: &ServeArgs) -> Result<(Device, Served), Failure> {
         write: !args.read_only,
         ..HostOptions::default()
     };
-    let file = HostFile::open(&args.device, &options).map_err(failed)?;
+    let file = HostFile::open(&args.device, &options).map_err(|e| failed(line(&e)))?;
     let served = Served::new(Arc::new(file)).map_err(failed)?;
     Ok((Device::Image, served))
 }

@@ -1,16 +1,18 @@
 //! `varve serve`: a device for other programs, until a signal or until its power goes.
 
 mod device;
+mod folder;
+mod names;
 
 use crate::args::{Place, ServeArgs};
-use crate::failure::{Failure, failed, tell, usage};
-use crate::mount::let_go_unused;
+use crate::failure::{Failure, failed, tell};
 use crate::out::say;
 use device::Device;
-use fuse::{Mounted, Options};
+use folder::{Folder, signals_so_far};
+use names::{line, shown};
 use nix::sys::signal::{SigSet, Signal};
 use rig::signals;
-use serve::file::{NAME, OneFile};
+use serve::file::NAME;
 use serve::{Served, nbd, vhost};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,9 +30,14 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let mut wanted = SigSet::empty();
     wanted.add(Signal::SIGUSR1);
     (wanted.thread_block()).map_err(|e| failed(format!("handling signals: {e}")))?;
-    signals::note_ends().map_err(|e| failed(format!("handling signals: {e}")))?;
+    let noting = match &args.at.file {
+        // The second one cuts off who uses the file; the state is saved all the same.
+        Some(_) => signals::note_two_ends(),
+        None => signals::note_ends(),
+    };
+    noting.map_err(|e| failed(format!("handling signals: {e}")))?;
     let served = Arc::new(served);
-    let servers = start(&args.at, args, &served)?;
+    let (servers, folder) = start(&args.at, args, &served)?;
     let (telling, about) = (device.clone(), served.clone());
     thread::spawn(move || {
         while wanted.wait().is_ok() {
@@ -41,39 +48,48 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     while signals::noted().is_none() && !served.is_ended() && !device.is_cut() {
         thread::sleep(LOOK);
     }
+    // Who uses the file writes what it holds back; so the device works until then.
+    let seen = signals_so_far();
+    let of_file = folder.map_or(Ok(()), |folder| folder.take_away(seen));
     served.end();
-    if let Some(folder) = &args.at.file {
-        // One that was taken away by hand has ended the server.
-        let _ = let_go_unused(folder);
-    }
     for server in servers {
         server.join().map_err(|_| failed("a server panicked"))??;
     }
     let statistics = device.told(&served);
     say(&statistics)?;
-    device.close(args)
+    device.close(args)?;
+    of_file
 }
 
 type Server = thread::JoinHandle<Result<(), Failure>>;
 
 /// Listens everywhere first, then begins to serve, and tells so.
-fn start(at: &Place, args: &ServeArgs, served: &Arc<Served>) -> Result<Vec<Server>, Failure> {
+fn start(
+    at: &Place,
+    args: &ServeArgs,
+    served: &Arc<Served>,
+) -> Result<(Vec<Server>, Option<Folder>), Failure> {
+    if let Some(path) = &at.file {
+        folder::check(path)?;
+    }
     let mut servers = Vec::new();
     let mut places = Vec::new();
     let vhost = match &at.vhost_user {
         None => None,
         Some(path) => {
-            let named = |e| failed(format!("{}: {e}", path.display()));
-            places.push(format!("vhost-user {}", path.display()));
+            let named = |e| failed(format!("{}: {e}", shown(path)));
+            places.push(format!("vhost-user {}", shown(path)));
             Some(vhost::Server::bind(path).map_err(named)?)
         }
     };
     if let Some(address) = &at.nbd {
-        let server = nbd::Server::bind(address).map_err(|e| failed(format!("{address}: {e}")))?;
-        places.push(format!("nbd {}", server.address()));
+        let server =
+            nbd::Server::bind(address).map_err(|e| failed(format!("{}: {e}", line(address))))?;
+        places.push(format!("nbd {}", line(server.address())));
         let options = nbd::Options {
             name: args.export.clone(),
             read_only: args.read_only,
+            ..nbd::Options::default()
         };
         let served = served.clone();
         servers.push(thread::spawn(move || {
@@ -82,16 +98,13 @@ fn start(at: &Place, args: &ServeArgs, served: &Arc<Served>) -> Result<Vec<Serve
             done.map_err(failed)
         }));
     }
-    if let Some(folder) = &at.file {
-        places.push(format!("file {}", folder.join(NAME).display()));
-        let mounted = mount(folder, served)?;
-        let served = served.clone();
-        servers.push(thread::spawn(move || {
-            let done = mounted.serve(|| ());
-            served.end();
-            done.map_err(failed)
-        }));
-    }
+    let folder = match &at.file {
+        None => None,
+        Some(path) => {
+            places.push(format!("file {}", shown(&path.join(NAME))));
+            Some(Folder::mount(path, served)?)
+        }
+    };
     if let Some(server) = vhost {
         let options = vhost::Options {
             queues: args.queues,
@@ -106,27 +119,7 @@ fn start(at: &Place, args: &ServeArgs, served: &Arc<Served>) -> Result<Vec<Serve
         }));
     }
     let (mib, places) = (served.bytes() >> 20, places.join(", "));
-    say(&format!("serving {}, {mib} MiB: {places}\n", args.device))?;
-    Ok(servers)
-}
-
-/// The device as a file in a folder.
-fn mount(folder: &Path, served: &Arc<Served>) -> Result<Mounted, Failure> {
-    if !folder.is_dir() {
-        return Err(usage(format!(
-            "--file {}: it is no folder; make an empty one, in which the device is the file `{NAME}`",
-            folder.display()
-        )));
-    }
-    let options = Options {
-        // One at a time: a sync that is carried out after a write began after that write was
-        // answered, and a write of a part of a sector is alone.
-        threads: 1,
-        ..Options::default()
-    };
-    let superuser = rustix::process::geteuid().is_root();
-    let of_volume = Box::new(|what: &str| tell(what));
-    let vfs = OneFile::new(served.clone()).mounted();
-    Mounted::new(&vfs, folder, "varve-serve", superuser, &options, of_volume)
-        .map_err(|e| failed(format!("{}: {e}", folder.display())))
+    let device = shown(Path::new(&args.device));
+    say(&format!("serving {device}, {mib} MiB: {places}\n"))?;
+    Ok((servers, folder))
 }

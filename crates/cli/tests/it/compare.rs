@@ -3,6 +3,7 @@
 
 use crate::program::{command, varve, words};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -362,6 +363,70 @@ fn devices_of_the_nvme_kind_take_the_schemes_of_ext4() {
     }
 }
 
+/// The trace-event format: what each kind of event must have, threads that have names, and spans of
+/// one thread that nest: one begins when another has ended, or lies within it.
+fn is_of_the_format(trace: &Value) {
+    let mut threads: BTreeMap<(u64, u64), Vec<(f64, f64)>> = BTreeMap::new();
+    let (mut processes, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for event in trace["traceEvents"].as_array().unwrap() {
+        let number = |key: &str| {
+            event[key]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{key}: {event}"))
+        };
+        assert!(event["name"].is_string(), "{event}");
+        match event["ph"].as_str().unwrap() {
+            "X" => {
+                let time = |key: &str| event[key].as_f64().unwrap_or_else(|| panic!("{event}"));
+                let (begin, length) = (time("ts"), time("dur"));
+                assert!(
+                    begin >= 0.0 && length >= 0.0 && event["cat"].is_string(),
+                    "{event}"
+                );
+                let of = (number("pid"), number("tid"));
+                threads.entry(of).or_default().push((begin, begin + length));
+            }
+            "M" => match event["name"].as_str().unwrap() {
+                "process_name" => {
+                    assert!(event["args"]["name"].is_string(), "{event}");
+                    assert!(processes.insert(number("pid")), "named twice: {event}");
+                }
+                "thread_name" => {
+                    assert!(event["args"]["name"].is_string(), "{event}");
+                    assert!(
+                        names.insert((number("pid"), number("tid"))),
+                        "named twice: {event}"
+                    );
+                }
+                "thread_sort_index" => assert!(event["args"]["sort_index"].is_u64(), "{event}"),
+                other => panic!("{other} is no metadata of the format"),
+            },
+            other => panic!("phase {other}: {event}"),
+        }
+    }
+    for (of, spans) in &mut threads {
+        assert!(
+            processes.contains(&of.0) && names.contains(of),
+            "{of:?} has no name"
+        );
+        // The longer one of two that begin together is the outer one.
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        let mut open: Vec<f64> = Vec::new();
+        // Microseconds as floating-point numbers are exact to far less than a nanosecond here.
+        let slack = 1e-4;
+        for (begin, end) in spans {
+            while open.last().is_some_and(|outer| *outer <= *begin + slack) {
+                open.pop();
+            }
+            assert!(
+                open.last().is_none_or(|outer| *end <= *outer + slack),
+                "{of:?} at {begin}"
+            );
+            open.push(*end);
+        }
+    }
+}
+
 #[test]
 fn a_time_line_has_syncs_and_commands_and_changes_nothing() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -378,6 +443,20 @@ fn a_time_line_has_syncs_and_commands_and_changes_nothing() {
     assert_eq!(read(0), read(1), "who listens takes no time");
     let trace: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
+    is_of_the_format(&trace);
+    let tracks = |pid: u64, word: &str| {
+        let of = |e: &&Value| e["pid"] == pid && e["name"] == "thread_name";
+        let names = events
+            .iter()
+            .filter(of)
+            .filter_map(|e| e["args"]["name"].as_str());
+        names.filter(|name| name.starts_with(word)).count()
+    };
+    for (pid, word) in [1, 2].into_iter().flat_map(|pid| {
+        ["sync ", "task ", "request ", "flush ", "chip die "].map(|word| (pid, word))
+    }) {
+        assert!(tracks(pid, word) > 0, "run {pid} has no track `{word}`");
+    }
     let spans = |pid: u64, name: &str| {
         let is = |e: &&Value| e["pid"] == pid && e["name"].as_str().unwrap().starts_with(name);
         events.iter().filter(is).count()
@@ -390,6 +469,34 @@ fn a_time_line_has_syncs_and_commands_and_changes_nothing() {
         assert!(spans(pid, "flush") > 0 && spans(pid, "write") > 0, "{pid}");
     }
     assert!(spans(2, "FUA ") > 0, "what commits without a flush");
+    // Tasks that are in each other's way.
+    let many = [
+        "--size",
+        "256",
+        "--workload",
+        "meta:op=create,count=200,procs=4",
+    ];
+    let line = [
+        "compare",
+        "--schemes",
+        "jbd2",
+        "--trace-out",
+        wanted,
+        "--out",
+    ];
+    let to = [dirs[1].path().to_str().unwrap()];
+    let out = varve(&[&line[..], &to, &many].concat());
+    assert!(out.status.success(), "{}", words(&out));
+    let trace: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    is_of_the_format(&trace);
+    let events = trace["traceEvents"].as_array().unwrap();
+    let names = events.iter().filter(|e| e["name"] == "thread_name");
+    let names: Vec<&str> = names.map(|e| e["args"]["name"].as_str().unwrap()).collect();
+    assert!(
+        names.iter().any(|name| name.starts_with("lock ")),
+        "{names:?}"
+    );
+    assert!(names.contains(&"task meta 3"), "{names:?}");
     let gone = compare(dirs[0].path(), &["--trace-out", "/nowhere/trace.json"]);
     assert!(!gone.status.success() && words(&gone).contains("/nowhere/trace.json"));
 }

@@ -5,6 +5,7 @@
 
 mod ends;
 mod guards;
+mod shares;
 mod stacks;
 
 use crate::program::{command, folder, text, words};

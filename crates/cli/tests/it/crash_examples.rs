@@ -27,6 +27,16 @@ struct Program {
     #[serde(default)]
     names: Vec<String>,
     needs: Option<String>,
+    mend: Option<Mend>,
+}
+
+/// What `--suggest` has to say: `SYNC before CALL, N times` for each site, or `none`, as nothing
+/// mends it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Mend {
+    Sites(Vec<String>),
+    Word(String),
 }
 
 fn below_root(path: &str) -> PathBuf {
@@ -36,15 +46,37 @@ fn below_root(path: &str) -> PathBuf {
     fs::canonicalize(root).expect(path)
 }
 
-fn has_module(name: &str) -> bool {
-    let import = Command::new("python3")
+/// Interpreters that may have a module: that of the path, and Debian's, which has its packages.
+const PYTHONS: [&str; 2] = ["python3", "/usr/bin/python3"];
+
+fn has_module(python: &str, name: &str) -> bool {
+    let import = Command::new(python)
         .args(["-c", &format!("import {name}")])
         .output();
-    import.expect("python3").status.success()
+    import.is_ok_and(|output| output.status.success())
 }
 
-fn run(program: &Program, here: &Path, out: &Path) -> Output {
-    let at = |text: &str| text.replace("{here}", here.to_str().expect("a plain name"));
+/// The Python that can run a program.
+fn python(program: &Program) -> Option<&'static str> {
+    let needs = program.needs.as_deref().unwrap_or("sys");
+    let found = PYTHONS.into_iter().find(|python| has_module(python, needs));
+    if found.is_none() {
+        eprintln!("{}: left out, python3 has no {needs}", program.name);
+    }
+    found
+}
+
+fn table() -> Vec<Program> {
+    let path = below_root("examples/crash").join("programs.toml");
+    let table = fs::read_to_string(path).expect("the table");
+    let table: Table = toml::from_str(&table).expect("a table");
+    table.program
+}
+
+fn run(program: &Program, python: &str, more: &[&str], out: &Path) -> Output {
+    let here = below_root("examples/crash");
+    let here = here.to_str().expect("a plain name");
+    let at = |text: &str| text.replace("{here}", here).replace("python3", python);
     let mut varve = command();
     varve
         .args(["crash", "--dir", "--acks", "stdout", "--out"])
@@ -53,7 +85,7 @@ fn run(program: &Program, here: &Path, out: &Path) -> Output {
     if let Some(setup) = &program.setup {
         varve.args(["--setup", &at(setup)]);
     }
-    varve.output().expect("the program starts")
+    varve.args(more).output().expect("the program starts")
 }
 
 /// What is wrong with the result of a program.
@@ -91,30 +123,66 @@ fn wrong(program: &Program, output: &Output, out: &Path) -> Vec<String> {
 
 #[test]
 fn each_small_program_holds_or_loses_as_the_table_says() {
-    let here = below_root("examples/crash");
-    let table = fs::read_to_string(here.join("programs.toml")).expect("the table");
-    let table: Table = toml::from_str(&table).expect("a table");
-    assert!(table.program.len() >= 9);
+    let table = table();
+    assert!(table.len() >= 9);
     let mut all = Vec::new();
-    for program in &table.program {
-        if program
-            .needs
-            .as_ref()
-            .is_some_and(|needs| !has_module(needs))
-        {
-            eprintln!(
-                "{}: left out, python3 has no {:?}",
-                program.name, program.needs
-            );
+    for program in &table {
+        let Some(python) = python(program) else {
             continue;
-        }
+        };
         let out = folder();
         let since = Instant::now();
-        let output = run(program, &here, out.path());
+        let output = run(program, python, &[], out.path());
         let wrong = wrong(program, &output, out.path());
         eprintln!("{}: {:.1} s", program.name, since.elapsed().as_secs_f64());
         if !wrong.is_empty() {
             all.push(format!("{}: {}", program.name, wrong.join("\n")));
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n\n"));
+}
+
+/// What `--suggest` says: each site as [`Mend`] has it.
+fn suggested(said: &str) -> Vec<String> {
+    let sites = said.lines().filter_map(|line| {
+        let line = line.strip_prefix("note: mend: add before ")?;
+        let (place, rest) = line.split_once(" (call ")?;
+        let (_, sync) = rest.split_once("): ")?;
+        let (sync, times) = match sync.split_once(" (") {
+            None => (sync, "once".to_string()),
+            Some((sync, times)) => (sync, times.replace(" in this recording)", "")),
+        };
+        let place = place.replace('`', "");
+        Some(format!("{sync} before {place}, {times}"))
+    });
+    sites.collect()
+}
+
+#[test]
+fn each_wrong_program_is_mended_as_a_person_would() {
+    let mut all = Vec::new();
+    for program in &table() {
+        let is_wrong = !program.bad.is_empty();
+        assert_eq!(program.mend.is_some(), is_wrong, "{}", program.name);
+        let (Some(mend), Some(python)) = (&program.mend, python(program)) else {
+            continue;
+        };
+        let out = folder();
+        let output = run(program, python, &["--suggest"], out.path());
+        let said = text(&output.stdout);
+        let (mut wanted, is_mended) = match mend {
+            Mend::Sites(sites) => (sites.clone(), true),
+            Mend::Word(word) => {
+                assert_eq!(word, "none", "{}", program.name);
+                (Vec::new(), false)
+            }
+        };
+        let mut found = suggested(&said);
+        found.sort();
+        wanted.sort();
+        let told = said.contains("note: no added sync mends this recording: ");
+        if found != wanted || told == is_mended {
+            all.push(format!("{}: {found:#?}\n{}", program.name, words(&output)));
         }
     }
     assert!(all.is_empty(), "{}", all.join("\n\n"));
@@ -140,13 +208,16 @@ def test_no_such_judge(varve_crash):
 
 #[test]
 fn the_plugin_for_pytest_fails_with_the_sentence() {
-    if !has_module("pytest") {
+    let Some(python) = PYTHONS
+        .into_iter()
+        .find(|python| has_module(python, "pytest"))
+    else {
         eprintln!("left out: python3 has no pytest");
         return;
-    }
+    };
     let room = folder();
     fs::write(room.path().join("test_it.py"), TESTS).expect("a file");
-    let mut pytest = Command::new("python3");
+    let mut pytest = Command::new(python);
     pytest.args([
         "-m",
         "pytest",

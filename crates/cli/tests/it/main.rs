@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod campaign;
+mod campaign_large;
 mod campaign_slurm;
 mod compare;
 mod crash;

@@ -1,102 +1,80 @@
 //! Every kind of page in a browser, as wide as a desk's screen and as a phone's: all plots are
-//! drawn, their text can be read, and nothing goes beyond the screen.
+//! drawn, their text can be read, nothing goes beyond the screen, and the page has the structure
+//! that is kept in `tests/data/pages`. `VARVE_BLESS=1` writes the structures anew.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use crate::program::{command, words};
-use serde_json::Value;
+mod look;
+
+use crate::program::{command, text, varve_in, words};
+use look::{look, structure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const WIDTHS: [u32; 2] = [1280, 375];
 /// Smallest text that counts as legible, pixels of CSS.
 const TEXT_MIN_PX: f64 = 11.0;
+/// What the caption of a figure says for which the paper has no value.
+const NO_VALUE: &str = "The paper publishes no value for what is drawn here";
 
-/// Sends what it finds to the page around it when all plots are drawn.
-const PROBE: &str = r"<script>
-(function look() {
-  const root = document.documentElement;
-  const plots = [...document.querySelectorAll('figure.plot')];
-  if (plots.length > 0 && root.dataset.drawn !== 'all') return setTimeout(look, 50);
-  const beyond = [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll') && !e.closest('svg'))
-    .filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + ' ' + e.className);
-  const texts = plots.flatMap(p => [...p.querySelectorAll('svg text')]);
-  const size = t => parseFloat(getComputedStyle(t).fontSize) * t.ownerSVGElement.getBoundingClientRect().width / t.ownerSVGElement.viewBox.baseVal.width;
-  parent.postMessage(JSON.stringify({
-    width: innerWidth, page: root.scrollWidth, beyond, plots: plots.length,
-    drawn: plots.filter(p => p.dataset.drawn === 'yes').length,
-    marks: plots.map(p => p.querySelectorAll('svg .role-mark path, svg .role-mark line').length),
-    smallest: Math.min(99, ...texts.map(size)),
-    headings: document.querySelectorAll('h1').length,
-  }), '*');
-})();
-</script>";
-
-/// What a browser of this width says of the page.
-fn look(page: &Path, width: u32) -> Value {
-    let dir = tempfile::tempdir().unwrap();
-    let probed = dir.path().join("page.html");
-    let text = fs::read_to_string(page).unwrap();
-    fs::write(&probed, text.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
-    // No window of a browser is as narrow as a phone's, a frame in it can be.
-    let frame = format!(
-        "<title></title><script>onmessage = e => document.title = e.data</script><iframe width={width} height=2000 style='border:0' src=page.html></iframe>"
-    );
-    let around = dir.path().join("around.html");
-    fs::write(&around, frame).unwrap();
-    let out = Command::new("chromium")
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-        ])
-        .arg(format!(
-            "--user-data-dir={}",
-            dir.path().join("profile").display()
-        ))
-        .arg("--window-size=1400,2100")
-        .args(["--virtual-time-budget=60000", "--dump-dom"])
-        .arg(format!("file://{}", around.display()))
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&out.stdout);
-    let title = text
-        .split("<title>")
-        .nth(1)
-        .and_then(|t| t.split("</title>").next());
-    let title =
-        title.unwrap_or_else(|| panic!("no title: {}", String::from_utf8_lossy(&out.stderr)));
-    serde_json::from_str(title).unwrap_or_else(|e| panic!("{}: {e}: {title}", page.display()))
-}
-
-fn check(page: &Path, plots: u64) {
+/// Checks a page, whose structure is kept under this name.
+fn check(page: &Path, name: &str) {
     assert!(page.is_file(), "{}", page.display());
     let seen = WIDTHS.map(|width| look(page, width));
     for (of, width) in seen.iter().zip(WIDTHS) {
-        let name = page.display();
         assert_eq!(of["width"], width, "{name}: {of}");
         assert!(
             of["page"].as_u64() <= Some(u64::from(width)),
             "{name}: wider than the screen: {of}"
         );
         assert_eq!(of["beyond"], serde_json::json!([]), "{name} at {width}");
-        assert!(of["plots"].as_u64() >= Some(plots), "{name}: {of}");
+        assert_eq!(of["cut"], serde_json::json!([]), "{name} at {width}");
         assert_eq!(of["drawn"], of["plots"], "{name}: {of}");
         assert!(of["smallest"].as_f64() >= Some(TEXT_MIN_PX), "{name}: {of}");
         assert_eq!(of["headings"], 1, "{name}");
+        assert_eq!(of["headless"], 0, "{name}: a cell of a head has no scope");
         let marks = of["marks"].as_array().unwrap();
         assert!(
             marks.iter().all(|n| n.as_u64() > Some(0)),
             "{name}: a plot without marks: {of}"
         );
     }
-    assert_eq!(
-        seen[0]["marks"],
-        seen[1]["marks"],
-        "{}: not the same plots",
-        page.display()
-    );
+    assert_eq!(seen[0]["marks"], seen[1]["marks"], "{name}: other plots");
+    let told = seen.each_ref().map(structure);
+    assert_eq!(told[0], told[1], "{name}: another structure on a phone");
+    kept(name, &told[0]);
+}
+
+/// Compares the structure with the one that is kept.
+fn kept(name: &str, told: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/pages/{name}.txt"));
+    if std::env::var_os("VARVE_BLESS").is_some() {
+        fs::write(&file, told).unwrap();
+    }
+    let wanted = fs::read_to_string(&file).unwrap_or_default();
+    for (n, (told, wanted)) in told.lines().zip(wanted.lines()).enumerate() {
+        assert_eq!(told, wanted, "{}, line {}", file.display(), n + 1);
+    }
+    let lines = (told.lines().count(), wanted.lines().count());
+    assert_eq!(lines.0, lines.1, "lines of {}", file.display());
+}
+
+/// The page of a paper: in each figure stands what is published, or that nothing is.
+fn check_paper(page: &Path, name: &str) {
+    check(page, name);
+    let seen = look(page, WIDTHS[0]);
+    let figures = seen["figures"].as_array().unwrap();
+    assert!(!figures.is_empty(), "{name}");
+    for figure in figures {
+        let says_none = text_of(&figure["caption"]).contains(NO_VALUE);
+        assert!(
+            (figure["published"] == true) != says_none,
+            "{name}: neither a published value nor that there is none: {figure}"
+        );
+    }
+}
+
+fn text_of(value: &serde_json::Value) -> &str {
+    value.as_str().expect("a text")
 }
 
 fn made(dir: &Path, name: &str, args: &[&str]) -> PathBuf {
@@ -115,28 +93,82 @@ fn a_comparison_is_drawn_on_desk_and_phone() {
         "--workload",
         "sqlite:insert=20,update=0,delete=0",
     ];
-    check(&made(dir.path(), "compare", &args), 10);
+    check(&made(dir.path(), "compare", &args), "compare");
+}
+
+/// A short part of a paper.
+fn paper(paper: &str, only: &str, more: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["paper", paper, "--quick", "--only", only];
+    let page = made(dir.path(), paper, &[&args[..], more].concat());
+    check_paper(&page, paper);
 }
 
 #[test]
-fn papers_are_drawn_on_desk_and_phone() {
+fn jftl_is_drawn_on_desk_and_phone() {
+    paper("jftl", "fig7a,fig8a,counts,recovery,wa", &[]);
+}
+
+#[test]
+fn emmc_is_drawn_on_desk_and_phone() {
+    paper("emmc", "fig13,fig8,table4", &[]);
+}
+
+#[test]
+fn f2fsj_is_drawn_on_desk_and_phone() {
+    let only = "fig2,recovery,breakdown,journal-time,names,scaling,ideas";
+    paper("f2fsj", only, &["--objects", "400"]);
+}
+
+#[test]
+fn a_replay_of_calls_is_drawn_on_desk_and_phone() {
     let dir = tempfile::tempdir().unwrap();
-    check(
-        &made(
-            dir.path(),
-            "jftl",
-            &["paper", "jftl", "--quick", "--only", "fig7a,fig8a,counts"],
-        ),
-        6,
-    );
-    check(
-        &made(
-            dir.path(),
-            "emmc",
-            &["paper", "emmc", "--quick", "--only", "fig13"],
-        ),
-        2,
-    );
+    let file = dir.path().join("notes.txt");
+    fs::write(&file, include_str!("../../../work/tests/data/notes.txt")).unwrap();
+    let file = file.to_str().expect("the path is UTF-8");
+    let args = ["replay", file, "--size", "64", "--pace", "none"];
+    let schemes = ["--schemes", "jbd2,emmc,none"];
+    let page = made(dir.path(), "replay", &[&args[..], &schemes].concat());
+    check(&page, "replay");
+}
+
+#[test]
+fn a_replay_of_blocks_is_drawn_on_desk_and_phone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("phone.csv");
+    fs::write(
+        &file,
+        include_str!("../../../work/tests/data/blocks-pixel.csv"),
+    )
+    .unwrap();
+    let file = file.to_str().expect("the path is UTF-8");
+    let args = [
+        "replay",
+        file,
+        "--device",
+        "emmc-odroid-xu4",
+        "--pace",
+        "none:2",
+    ];
+    check(&made(dir.path(), "blocks", &args), "blocks");
+}
+
+#[test]
+fn a_campaign_is_drawn_on_desk_and_phone() {
+    let dir = tempfile::tempdir().unwrap();
+    let spec = "command = \"compare\"\n[options]\nschemes = [\"jbd2\", \"emmc\"]\nsize = \"64M\"\n\
+                [sweep]\nseed = \"1-2\"\nworkload = [\"sqlite:insert=8,update=4,delete=2\"]\n";
+    fs::write(dir.path().join("sweep.toml"), spec).unwrap();
+    let run = |line: &str| {
+        let out = varve_in(dir.path()).args(line.split(' ')).output().unwrap();
+        assert!(out.status.success(), "{line}: {}", words(&out));
+        out.stdout
+    };
+    let plan = run("campaign plan sweep.toml");
+    fs::write(dir.path().join("plan.jsonl"), text(&plan)).unwrap();
+    run("campaign work --plan plan.jsonl --store store");
+    run("campaign merge --plan plan.jsonl --store store --out out");
+    check(&dir.path().join("out/index.html"), "campaign");
 }
 
 #[test]
@@ -151,5 +183,5 @@ fn findings_are_drawn_on_desk_and_phone() {
         "--states",
         "8",
     ];
-    check(&made(dir.path(), "crash", &args), 0);
+    check(&made(dir.path(), "crash", &args), "crash");
 }

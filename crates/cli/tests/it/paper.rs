@@ -30,6 +30,7 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
         assert!(output.status.success(), "{}", words(&output));
         let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         files.push((read("paper.json"), read("index.html")));
+        as_junit(&read("junit.xml"), &read("paper.json"));
         let told = words(&output);
         assert!(
             told.contains("within") && told.contains("Table 4"),
@@ -45,6 +46,26 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     );
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 5 * 8, "five rows of each app");
+    let [plot] = &report["plots"].as_array().unwrap()[..] else {
+        panic!("one figure: {}", report["plots"]);
+    };
+    assert_eq!(plot["title"], "Journal block ratio");
+    let points = plot["points"].as_array().unwrap();
+    let published = |point: &&Value| point["published"] == true;
+    assert_eq!(points.iter().filter(published).count(), 2 * 8);
+    assert_eq!(
+        points.len(),
+        (4 + 2) * 8,
+        "four schemes, of which two are published"
+    );
+    let of_chrome = points
+        .iter()
+        .find(|p| published(p) && p["group"] == "chrome");
+    let of_chrome = of_chrome.unwrap();
+    assert_eq!(
+        (&of_chrome["series"], &of_chrome["y"]),
+        (&"jbd2".into(), &0.73.into())
+    );
     let mut kinds = BTreeMap::new();
     for row in rows {
         let kind = row["kind"].as_str().unwrap();
@@ -83,6 +104,28 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
         );
     }
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains(" src=\""));
+}
+
+/// Servers of continuous integration see each row once: a failure is a difference that nothing
+/// explains, and what is not compared is no success.
+fn as_junit(xml: &str, json: &str) {
+    let report: Value = serde_json::from_str(json).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let sum = |what: &str| report["summary"][what].as_u64().unwrap() as usize;
+    let head = xml.lines().nth(1).unwrap();
+    let count = |what: &str| {
+        let (_, rest) = head.split_once(&format!("{what}=\"")).unwrap();
+        rest.split('"').next().unwrap().parse::<usize>().unwrap()
+    };
+    assert_eq!(count("tests"), rows.len());
+    assert_eq!(xml.matches("<testcase ").count(), rows.len());
+    assert_eq!(count("failures"), sum("unexplained"), "{head}");
+    assert_eq!(
+        count("skipped"),
+        rows.len() - sum("within") - sum("unexplained")
+    );
+    assert!(count("skipped") > 0 && sum("within") > 0, "{head}");
+    assert!(!xml.contains("time="), "it holds no times");
 }
 
 #[test]
@@ -134,6 +177,7 @@ fn the_same_on_one_process_and_two(paper: &str, part: &str) -> Value {
         assert!(output.status.success(), "{}", words(&output));
         let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         files.push((read("paper.json"), read("index.html")));
+        as_junit(&read("junit.xml"), &read("paper.json"));
     }
     assert_eq!(files[0], files[1], "one process and two");
     let report: Value = serde_json::from_str(&files[0].0).unwrap();

@@ -46,6 +46,12 @@ fn a_result_that_is_worse_has_an_exit_code_and_is_named() {
     slower["runs"][1]["ops_per_s"] = json!(rate * 0.9);
     let (code, said) = judged(a, &slower, &[]);
     assert!(code == 1 && said.contains("ext4/emmc: ops/s"), "{said}");
+    let (code, said) = judged(a, &slower, &["--json"]);
+    let document = said.split("varve: ").next().unwrap();
+    let document: Value = serde_json::from_str(document).unwrap();
+    let rates = &document["runs"][1]["figures"][0];
+    assert!(code == 1 && rates["worse"] == true, "{document}");
+    assert_eq!(rates["before"], json!(rate), "{document}");
     assert_eq!(judged(a, &slower, &["--tolerance", "11"]).0, 0);
     assert_eq!(judged(a, &slower, &["--tolerance", "-1"]).0, 2);
     let mut faster = good.clone();

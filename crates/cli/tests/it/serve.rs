@@ -13,11 +13,16 @@ struct Server(Child, BufReader<std::process::ChildStdout>);
 
 impl Server {
     fn start(dir: &Path, words: &str) -> Server {
+        Server::telling(dir, words, Stdio::inherit())
+    }
+
+    fn telling(dir: &Path, words: &str, errors: Stdio) -> Server {
         let mut child = command()
             .current_dir(dir)
             .arg("serve")
             .args(words.split(' '))
             .stdout(Stdio::piped())
+            .stderr(errors)
             .spawn()
             .unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -202,6 +207,198 @@ fn a_file_is_the_device() {
         "{}",
         text(&shown.stdout)
     );
+}
+
+/// A server of `emmc-odroid-xu4` as a file that somebody has open, and what it says then.
+struct InUse {
+    dir: tempfile::TempDir,
+    server: Server,
+    errors: BufReader<std::process::ChildStderr>,
+    file: File,
+}
+
+impl InUse {
+    /// None where there is no FUSE.
+    fn new() -> Option<InUse> {
+        if !Path::new("/dev/fuse").exists() {
+            eprintln!("skipped: no /dev/fuse");
+            return None;
+        }
+        let dir = folder();
+        std::fs::create_dir(dir.path().join("at")).unwrap();
+        let words = "emmc-odroid-xu4 --size 32 --file at --save state";
+        let mut server = Server::telling(dir.path(), words, Stdio::piped());
+        let errors = BufReader::new(server.0.stderr.take().unwrap());
+        let file = File::options()
+            .write(true)
+            .open(dir.path().join("at/device"));
+        Some(InUse {
+            dir,
+            server,
+            errors,
+            file: file.unwrap(),
+        })
+    }
+
+    fn said(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn nonzero_blocks(dir: &Path) -> u64 {
+        let state = dir.join("state");
+        let shown = varve(&["device", "show", state.to_str().unwrap(), "--json"]);
+        let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+        shown["nonzero_blocks"].as_u64().unwrap()
+    }
+}
+
+/// What is held back is written although the server was asked to end.
+#[test]
+fn a_file_in_use_works_until_it_is_closed() {
+    use std::os::unix::fs::FileExt;
+    let Some(mut at) = InUse::new() else { return };
+    at.server.signal("-TERM");
+    let said = at.said();
+    assert!(
+        said.contains("at/device is in use") && said.contains("close it"),
+        "{said}"
+    );
+    at.file.write_all_at(&[7; 8192], 4096).unwrap();
+    at.file.sync_all().unwrap();
+    drop(at.file);
+    at.server.ended();
+    assert_eq!(InUse::nonzero_blocks(at.dir.path()), 2);
+}
+
+/// A second signal ends it with statistics and the saved state all the same.
+#[test]
+fn a_file_in_use_is_cut_off_by_a_second_signal() {
+    use std::os::unix::fs::FileExt;
+    let Some(mut at) = InUse::new() else { return };
+    at.file.write_all_at(&[7; 4096], 4096).unwrap();
+    at.server.signal("-INT");
+    let said = at.said();
+    assert!(said.contains("second signal"), "{said}");
+    at.server.signal("-INT");
+    let statistics = at.server.ended();
+    assert!(statistics.contains("flash: "), "{statistics}");
+    assert!(
+        !at.dir.path().join("at/device").exists(),
+        "no mount is left"
+    );
+    assert!(at.file.sync_all().is_err(), "the disk was pulled");
+    assert_eq!(InUse::nonzero_blocks(at.dir.path()), 1);
+}
+
+/// The loop device that keeps the file is named.
+#[test]
+fn a_loop_device_that_keeps_the_file_is_named() {
+    let Some(mut at) = InUse::new() else { return };
+    let mut losetup = Command::new("losetup");
+    losetup.args(["--direct-io=on", "--find", "--show", "at/device"]);
+    let made = losetup.current_dir(at.dir.path()).output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        eprintln!("skipped: no loop device for us");
+        at.server.signal("-TERM");
+        drop(at.file);
+        at.server.ended();
+        return;
+    };
+    let name = text(&made.stdout).trim().to_string();
+    drop(at.file);
+    at.server.signal("-TERM");
+    let mut line = String::new();
+    at.errors.read_line(&mut line).unwrap();
+    let detached = Command::new("losetup").args(["-d", &name]).status();
+    assert!(detached.unwrap().success());
+    assert!(line.contains(&format!("losetup -d {name}")), "{line}");
+    at.server.ended();
+}
+
+/// What would be out of sight below the mount.
+#[test]
+fn a_folder_with_content_is_no_place_for_the_file() {
+    let dir = folder();
+    let image = dir.path().join("img");
+    File::create(&image).unwrap().set_len(1 << 20).unwrap();
+    let words = ["serve", "--file", dir.path().to_str().unwrap()];
+    told(on_image(&words, &image), 2, "it has `img` in it");
+}
+
+/// Fields and sizes of the command line are not those of a saved device.
+#[test]
+fn a_wrong_field_is_named() {
+    for (words, says) in [
+        ("emmc-odroid-xu4,foo=bar", "unknown field `foo`"),
+        ("emmc-odroid-xu4 --size 100T", "--size: "),
+        ("nosuch,foo=bar", "no such file, and no profile"),
+    ] {
+        let dir = folder();
+        let out = crate::program::run(&dir, &format!("serve --nbd unix:n {words}"));
+        let said = crate::program::words(&out);
+        assert_eq!(out.status.code(), Some(2), "{words}: {said}");
+        assert!(
+            said.contains(says) && !said.contains("saved device"),
+            "{words}: {said}"
+        );
+    }
+}
+
+/// A name with an escape sequence and a line end stays within its line, and drives no terminal.
+#[test]
+fn names_are_shown_and_not_carried_out() {
+    let dir = folder();
+    let name = "i\u{1b}[2Jm\ng";
+    let image = dir.path().join(name);
+    File::create(&image).unwrap().set_len(1 << 20).unwrap();
+    let plain = |said: &str| said.contains("i\\x1b[2Jm\\ng") && !said.contains('\u{1b}');
+    let mut child = command()
+        .current_dir(dir.path())
+        .args(["serve", name, "--nbd", &format!("unix:s{name}")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(plain(&line) && line.contains("nbd unix:si"), "{line}");
+    let server = Server(child, out);
+    server.signal("-TERM");
+    server.ended();
+    let taken = format!("unix:{name}");
+    for words in [
+        ["serve", "--nbd", &taken, name],
+        ["serve", "--vhost-user", name, name],
+        ["serve", "--file", name, name],
+        ["serve", "--nbd", "unix:n", &format!("no{name}")],
+        ["serve", "--pace=1", "--nbd=unix:n", name],
+    ] {
+        let out = command()
+            .current_dir(dir.path())
+            .args(words)
+            .output()
+            .unwrap();
+        let said = crate::program::words(&out);
+        assert!(!out.status.success() && plain(&said), "{words:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+/// An image is not replaced by a socket.
+#[test]
+fn a_socket_does_not_take_the_place_of_the_image() {
+    let dir = folder();
+    let image = dir.path().join("img");
+    std::fs::write(&image, vec![5; 1 << 20]).unwrap();
+    let path = image.to_str().unwrap();
+    let nbd = format!("unix:{path}");
+    for socket in [["--nbd", &nbd], ["--vhost-user", path]] {
+        let words = [&["serve"][..], &socket].concat();
+        told(on_image(&words, &image), 1, "there is a file already");
+    }
+    assert_eq!(std::fs::read(&image).unwrap(), vec![5; 1 << 20]);
 }
 
 #[test]

@@ -10,7 +10,7 @@
 
 use crate::mount::place::{Place, VARVE, must, run, unmount};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -358,6 +358,36 @@ fn a_remount_leaves_the_tasks_of_the_volume_on_all_processors() {
     );
     place.umount();
     assert!(daemon.ended().success(), "{}", daemon.words());
+}
+
+/// What a removed file gives back is there for the next one, though the kernel tells of its end
+/// through another way than that of writes (ring-Q3).
+#[test]
+fn a_removed_file_makes_room_at_once() {
+    for transport in ["dev", "uring"] {
+        let place = Place::new("ext4");
+        place.mount(&format!("transport={transport}"));
+        let at = place.dir();
+        let fill = |name: &str| {
+            let mut file = fs::File::create(at.join(name)).expect("a name");
+            let mut written = 0;
+            while let Ok(bytes @ 1..) = file.write(&[7; 1 << 17]) {
+                written += bytes as u64;
+            }
+            written
+        };
+        let first = fill("f0");
+        for round in 1..12 {
+            fs::remove_file(at.join(format!("f{}", round - 1))).expect("it is there");
+            let again = fill(&format!("f{round}"));
+            assert!(
+                again + (1 << 20) > first,
+                "{transport}, round {round}: {again} of {first} bytes"
+            );
+        }
+        place.umount();
+        place.check();
+    }
 }
 
 /// With too few descriptors there is a mount that answers, or none.

@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// What came of writing a folder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,6 +41,23 @@ pub trait Store {
     /// # Errors
     /// What the host says.
     fn file(&mut self, path: &str, content: &Content<'_>) -> io::Result<()>;
+    /// A file that grows until [`take`](Store::take) gives it its name.
+    ///
+    /// # Errors
+    /// What the host says.
+    fn scratch(&self) -> io::Result<NamedTempFile> {
+        NamedTempFile::new()
+    }
+    /// Gives a file that has grown its name, over an old one if there is one.
+    ///
+    /// # Errors
+    /// What the host says.
+    fn take(&mut self, path: &str, part: NamedTempFile) -> io::Result<()> {
+        let text = std::fs::read_to_string(part.path())?;
+        self.file(path, &Content::Text(text))
+    }
+    /// Removes a file that an earlier report has left, if there is one.
+    fn remove(&mut self, _path: &str) {}
 }
 
 /// What a file holds.
@@ -69,6 +87,28 @@ impl Store for Folder<'_> {
             let _ = std::fs::remove_file(&path);
         }
         outcome
+    }
+
+    fn scratch(&self) -> io::Result<NamedTempFile> {
+        std::fs::create_dir_all(self.0)?;
+        NamedTempFile::new_in(self.0)
+    }
+
+    fn take(&mut self, path: &str, part: NamedTempFile) -> io::Result<()> {
+        let path = self.0.join(path);
+        // The rights that every other file here has.
+        let rights = File::create(&path)?.metadata()?.permissions();
+        let named = part.as_file().set_permissions(rights);
+        let named = named.and_then(|()| part.persist(&path).map(drop).map_err(|e| e.error));
+        if named.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        named
+    }
+
+    fn remove(&mut self, path: &str) {
+        // What is not there need not go.
+        let _ = std::fs::remove_file(self.0.join(path));
     }
 }
 

@@ -3,6 +3,7 @@
 //! equal reports give equal bytes.
 
 use super::report::{CampaignReport, CaseReport, FindingReport};
+use super::totals::Ordered;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 /// The report as JUnit XML.
@@ -10,25 +11,133 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 /// # Errors
 /// The text cannot be made as XML.
 pub fn junit(report: &CampaignReport) -> Result<String, String> {
-    let mut out = Report::new("varve crash");
-    for (scheme, cases) in report.groups(|case| case.scheme.clone()) {
-        let mut suite = TestSuite::new(scheme);
-        for case in cases {
-            suite.add_test_case(test_case(case));
+    let mut suites: Ordered<String, (Tally, String)> = Ordered::default();
+    for case in &report.cases {
+        let (tally, text) = suites.at(case.scheme.clone());
+        *text += &one(case, tally)?;
+    }
+    let mut all = Tally::default();
+    suites.iter().for_each(|(_, (tally, _))| all.merge(tally));
+    let blind = blind(report.is_blind(), &mut all)?;
+    let mut text = head(&all)?;
+    for (scheme, (tally, cases)) in suites.iter() {
+        text += &suite_head(scheme, tally)?;
+        text += cases;
+        text += SUITE_END;
+    }
+    Ok(text + &blind + END)
+}
+
+/// Ends a suite.
+pub const SUITE_END: &str = "    </testsuite>\n";
+/// Ends the text.
+pub const END: &str = "</testsuites>\n";
+
+/// Counts of test cases.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
+    tests: usize,
+    failures: usize,
+    errors: usize,
+}
+
+impl Tally {
+    /// Adds those of a suite.
+    pub fn merge(&mut self, other: &Tally) {
+        self.tests += other.tests;
+        self.failures += other.failures;
+        self.errors += other.errors;
+    }
+}
+
+/// The text of one test case, which is counted.
+///
+/// # Errors
+/// It cannot be made as XML.
+pub fn one(case: &CaseReport, tally: &mut Tally) -> Result<String, String> {
+    let test = test_case(case);
+    tally.tests += 1;
+    if let TestCaseStatus::NonSuccess { kind, .. } = &test.status {
+        match kind {
+            NonSuccessKind::Failure => tally.failures += 1,
+            NonSuccessKind::Error => tally.errors += 1,
         }
-        out.add_test_suite(suite);
     }
-    if report.is_blind() {
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-        status.set_message("no positive control shows damage: the explorer is blind");
-        let mut suite = TestSuite::new("positive control");
-        suite.add_test_case(TestCase::new(
-            "a scheme without a journal shows damage",
-            status,
-        ));
-        out.add_test_suite(suite);
+    let mut suite = TestSuite::new("x");
+    suite.add_test_case(test);
+    let mut report = Report::new("x");
+    report.add_test_suite(suite);
+    let text = xml(&report)?;
+    // The declaration and both heads are a line each.
+    let cases = text.splitn(4, '\n').nth(3);
+    let cases = cases.and_then(|text| text.strip_suffix(END)?.strip_suffix(SUITE_END));
+    cases
+        .map(String::from)
+        .ok_or_else(|| "JUnit XML: a test case does not end as expected".into())
+}
+
+/// The head of a text with so many test cases.
+///
+/// # Errors
+/// It cannot be made as XML.
+pub fn head(all: &Tally) -> Result<String, String> {
+    let mut report = Report::new("varve crash");
+    (report.tests, report.failures, report.errors) = (all.tests, all.failures, all.errors);
+    before(&xml(&report)?, "</testsuites>")
+}
+
+/// The head of a suite with so many test cases.
+///
+/// # Errors
+/// It cannot be made as XML.
+pub fn suite_head(name: &str, tally: &Tally) -> Result<String, String> {
+    let mut suite = TestSuite::new(name);
+    (suite.tests, suite.failures, suite.errors) = (tally.tests, tally.failures, tally.errors);
+    // Without a test case its head would end it, too.
+    let case = TestCase::new("x", TestCaseStatus::success());
+    suite.test_cases.push(case);
+    before(&suite_text(suite)?, "<testcase name=\"x\"")
+}
+
+/// The lines before this end, which may stand in the last of them.
+fn before(text: &str, end: &str) -> Result<String, String> {
+    let at = text.rfind(end);
+    let at = at.ok_or_else(|| format!("JUnit XML: `{end}` is missing"))?;
+    Ok(text[..at].trim_end().to_string() + "\n")
+}
+
+/// The suite that fails if no positive control shows damage, which is counted; nothing otherwise.
+///
+/// # Errors
+/// It cannot be made as XML.
+pub fn blind(is_blind: bool, tally: &mut Tally) -> Result<String, String> {
+    if !is_blind {
+        return Ok(String::new());
     }
-    out.to_string().map_err(|e| format!("JUnit XML: {e}"))
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    status.set_message("no positive control shows damage: the explorer is blind");
+    let mut suite = TestSuite::new("positive control");
+    suite.add_test_case(TestCase::new(
+        "a scheme without a journal shows damage",
+        status,
+    ));
+    tally.tests += 1;
+    tally.failures += 1;
+    suite_text(suite)
+}
+
+fn suite_text(suite: TestSuite) -> Result<String, String> {
+    let mut report = Report::new("x");
+    report.test_suites.push(suite);
+    let text = xml(&report)?;
+    let text = text.splitn(3, '\n').nth(2);
+    let text = text.and_then(|text| text.strip_suffix(END));
+    text.map(String::from)
+        .ok_or_else(|| "JUnit XML: a suite does not stand as expected".into())
+}
+
+fn xml(report: &Report) -> Result<String, String> {
+    report.to_string().map_err(|e| format!("JUnit XML: {e}"))
 }
 
 fn test_case(case: &CaseReport) -> TestCase {

@@ -10,12 +10,15 @@ use super::hunt::Budget;
 use super::id::Id;
 use super::report::{CampaignReport, CaseReport, FindingReport};
 use super::repro::Repro;
+use super::rule_of;
 use super::shrink::shrink;
-use super::{junit, page, rule_of};
-use crate::campaign::Finding;
+use super::stream::Stream;
+use super::totals::Totals;
+use crate::campaign::{Explored, Finding};
 use crate::case::{Case, Volumes};
 use crate::plan::{Done, Job};
 use std::collections::BTreeSet;
+use tempfile::NamedTempFile;
 
 /// How much a campaign keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,37 +77,52 @@ pub fn keep(
     how: &Keep,
     store: &mut dyn Store,
 ) -> Kept {
-    let chosen = choose(done, how.folders_max);
-    let mut keeper = Keeper {
-        how,
-        folders_left: chosen.len(),
-        chosen,
-        left: how.shrink_states,
-        volumes: Volumes::default(),
-        kept: Kept {
-            report: head,
-            folders: Vec::new(),
-            not_kept: Vec::new(),
-        },
-        store,
-    };
-    for (number, done) in done.iter().enumerate() {
-        keeper.case(number, done);
+    let mut choice = Choice::new(how.folders_max);
+    done.iter()
+        .for_each(|done| choice.look(&done.job, &done.explored));
+    let mut report = head.clone();
+    let mut keeper = Keeper::begin(head, choice, *how, store);
+    let (mut done, mut gone) = (done.iter().peekable(), gone.iter().peekable());
+    loop {
+        let before = |a: &Done, b: &&Gone| a.job.number <= b.job.number;
+        let case = match (done.peek(), gone.peek()) {
+            (Some(a), Some(b)) if !before(a, b) => gone.next().map(|gone| keeper.gone(gone)),
+            (Some(_), _) => done.next().map(|d| keeper.done(&d.job, &d.explored)),
+            (None, _) => gone.next().map(|gone| keeper.gone(gone)),
+        };
+        match case {
+            Some(case) => report.cases.push(case),
+            None => break,
+        }
     }
-    for Gone { job, state, why } in gone {
-        let case = CaseReport::lost(job, state.as_deref(), why);
-        keeper.kept.report.enter(case);
+    let ended = keeper.end();
+    Kept {
+        report,
+        folders: ended.folders,
+        not_kept: ended.not_kept,
     }
-    keeper.reports();
-    keeper.kept
 }
 
-struct Keeper<'a> {
-    how: &'a Keep,
+/// What is known of a campaign that was kept case by case.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The sums over its cases.
+    pub totals: Totals,
+    /// Folders of findings.
+    pub folders: Vec<String>,
+    /// What could not be kept, and why.
+    pub not_kept: Vec<String>,
+}
+
+/// Writes down what a campaign found, job by job.
+pub struct Keeper<'a> {
+    how: Keep,
     volumes: Volumes,
-    kept: Kept,
+    stream: Stream,
+    folders: Vec<String>,
+    not_kept: Vec<String>,
     store: &'a mut dyn Store,
-    /// Findings that get folders: the index of the case, and of the finding in it.
+    /// Findings that get folders: the number of the job, and of the finding in it.
     chosen: BTreeSet<(usize, usize)>,
     /// How many of these folders are still to be written.
     folders_left: usize,
@@ -112,22 +130,45 @@ struct Keeper<'a> {
     left: u64,
 }
 
-impl Keeper<'_> {
-    fn case(&mut self, number: usize, done: &Done) {
-        let mut case = CaseReport::new(&done.job, &done.explored);
-        let run = match done.explored.findings.is_empty() {
+impl<'a> Keeper<'a> {
+    /// Begins. `choice` has seen every job; `head` is the report without cases.
+    pub fn begin(
+        head: CampaignReport,
+        choice: Choice,
+        how: Keep,
+        store: &'a mut dyn Store,
+    ) -> Keeper<'a> {
+        let chosen = choice.chosen();
+        Keeper {
+            how,
+            folders_left: chosen.len(),
+            chosen,
+            left: how.shrink_states,
+            volumes: Volumes::default(),
+            stream: Stream::begin(head, store),
+            folders: Vec::new(),
+            not_kept: Vec::new(),
+            store,
+        }
+    }
+
+    /// Writes down a job that was explored; jobs come in the order of their numbers. The answer is
+    /// its entry in the report.
+    pub fn done(&mut self, job: &Job, explored: &Explored) -> CaseReport {
+        let mut case = CaseReport::new(job, explored);
+        let run = match explored.findings.is_empty() {
             true => Ok(0),
             false => {
-                let setup = done.job.case.setup(&mut self.volumes);
+                let setup = job.case.setup(&mut self.volumes);
                 setup.and_then(|setup| run_of(&setup))
             }
         };
-        for (n, finding) in done.explored.findings.iter().enumerate() {
-            let whole = match self.chosen.contains(&(number, n)) {
-                true => self.whole(&done.job.case, finding, &mut case.not_kept),
+        for (n, finding) in explored.findings.iter().enumerate() {
+            let whole = match self.chosen.contains(&(job.number, n)) {
+                true => self.whole(&job.case, finding, &mut case.not_kept),
                 false => None,
             };
-            let line = |run| Repro::new(&done.job.case, run, &finding.state).to_string();
+            let line = |run| Repro::new(&job.case, run, &finding.state).to_string();
             let report = match (whole, &run) {
                 (Some(report), _) => report,
                 (None, Ok(run)) => FindingReport::new(finding, &line(*run)),
@@ -139,8 +180,32 @@ impl Keeper<'_> {
             };
             case.findings.push(report);
         }
-        self.kept.not_kept.extend(case.not_kept.iter().cloned());
-        self.kept.report.enter(case);
+        self.not_kept.extend(case.not_kept.iter().cloned());
+        self.enter(case)
+    }
+
+    /// Writes down a job whose worker hung or died.
+    pub fn gone(&mut self, gone: &Gone) -> CaseReport {
+        let case = CaseReport::lost(&gone.job, gone.state.as_deref(), &gone.why);
+        self.enter(case)
+    }
+
+    fn enter(&mut self, case: CaseReport) -> CaseReport {
+        let case = case.in_order();
+        self.stream.add(&case, self.store);
+        case
+    }
+
+    /// Ends the reports.
+    pub fn end(self) -> Ended {
+        let (totals, lost) = self.stream.end(self.store);
+        let mut not_kept = self.not_kept;
+        not_kept.extend(lost);
+        Ended {
+            totals,
+            folders: self.folders,
+            not_kept,
+        }
     }
 
     /// A finding with its folder, and its smaller case if one is wanted.
@@ -188,58 +253,65 @@ impl Keeper<'_> {
         if let Some(small) = &small {
             self.left = self.left.saturating_sub(small.states);
         }
-        let number = self.kept.folders.len();
+        let number = self.folders.len();
         let mut store = Below("findings", &mut *self.store);
         let written = folder::write(&mut store, number, &dossier, small.as_ref());
         not_kept.extend(written.not_kept);
         let mut report = dossier.report();
         report.shrunk = small.as_ref().map(Shrunk::report);
         report.folder = Some(format!("findings/{}", written.name));
-        self.kept.folders.push(written.name);
+        self.folders.push(written.name);
         Some(report)
-    }
-
-    fn reports(&mut self) {
-        let junit = junit::junit(&self.kept.report);
-        let texts = [
-            ("results.json", Ok(self.kept.report.to_json())),
-            ("junit.xml", junit),
-            ("index.html", Ok(page::page(&self.kept.report))),
-        ];
-        if let Err(e) = self.store.folder("") {
-            self.kept
-                .not_kept
-                .push(format!("the folder of reports: {e}"));
-        }
-        for (name, text) in texts {
-            let written = text.and_then(|text| {
-                let content = Content::Text(text);
-                self.store.file(name, &content).map_err(|e| e.to_string())
-            });
-            if let Err(why) = written {
-                self.kept.not_kept.push(format!("{name}: {why}"));
-            }
-        }
     }
 }
 
-/// Chooses the findings that get folders, at most `max`.
-fn choose(done: &[Done], max: usize) -> BTreeSet<(usize, usize)> {
-    let cases = done.iter().enumerate().filter(|(_, d)| !d.job.control);
-    let all: Vec<(usize, usize, &str, &str)> = cases
-        .flat_map(|(case, d)| {
-            let scheme = d.job.case.scheme.as_str();
-            let findings = d.explored.findings.iter().enumerate();
-            findings.map(move |(n, f)| (case, n, rule_of(&f.violations), scheme))
-        })
-        .collect();
-    let (mut schemes, mut cases) = (BTreeSet::new(), BTreeSet::new());
-    let (first, others): (Vec<_>, Vec<_>) = all
-        .into_iter()
-        .filter(|(case, _, rule, _)| cases.insert((*case, *rule)))
-        .partition(|(_, _, rule, scheme)| schemes.insert((*scheme, *rule)));
-    let chosen = first.into_iter().chain(others).take(max);
-    chosen.map(|(case, n, ..)| (case, n)).collect()
+/// Chooses the findings that get folders, as it looks at job after job. It keeps no more of them
+/// than there are folders, but for the first of each rule under each scheme.
+pub struct Choice {
+    max: usize,
+    /// Rules that a scheme has broken.
+    broken: BTreeSet<(String, String)>,
+    /// The first finding of each rule under each scheme.
+    first: Vec<(usize, usize)>,
+    /// The first finding of each rule in each case, further than those.
+    others: Vec<(usize, usize)>,
+}
+
+impl Choice {
+    /// Chooses at most `max`.
+    pub fn new(max: usize) -> Choice {
+        Choice {
+            max,
+            broken: BTreeSet::new(),
+            first: Vec::new(),
+            others: Vec::new(),
+        }
+    }
+
+    /// Looks at a job; jobs come in the order of their numbers.
+    pub fn look(&mut self, job: &Job, explored: &Explored) {
+        if job.control {
+            return;
+        }
+        let mut rules = BTreeSet::new();
+        for (n, finding) in explored.findings.iter().enumerate() {
+            let rule = rule_of(&finding.violations);
+            if !rules.insert(rule) {
+                continue;
+            }
+            let of_scheme = (job.case.scheme.clone(), rule.to_string());
+            match self.broken.insert(of_scheme) {
+                true => self.first.push((job.number, n)),
+                false if self.others.len() < self.max => self.others.push((job.number, n)),
+                false => {}
+            }
+        }
+    }
+
+    fn chosen(self) -> BTreeSet<(usize, usize)> {
+        let chosen = self.first.into_iter().chain(self.others);
+        chosen.take(self.max).collect()
+    }
 }
 
 /// A folder inside a store.
@@ -251,5 +323,14 @@ impl Store for Below<'_> {
     }
     fn file(&mut self, path: &str, content: &Content<'_>) -> std::io::Result<()> {
         self.1.file(&format!("{}/{path}", self.0), content)
+    }
+    fn scratch(&self) -> std::io::Result<NamedTempFile> {
+        self.1.scratch()
+    }
+    fn take(&mut self, path: &str, part: NamedTempFile) -> std::io::Result<()> {
+        self.1.take(&format!("{}/{path}", self.0), part)
+    }
+    fn remove(&mut self, path: &str) {
+        self.1.remove(&format!("{}/{path}", self.0));
     }
 }

@@ -27,6 +27,8 @@ pub mod report;
 pub mod repro;
 pub mod shrink;
 pub mod steps;
+pub mod stream;
+pub mod totals;
 
 /// The rule that a violation names, like `O3`: a capital letter and a number before a colon. The
 /// first one counts, because a text goes from the rule to what was found.

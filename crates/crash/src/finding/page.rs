@@ -1,8 +1,9 @@
 //! `index.html` of a campaign: one page, which needs nothing else. It shows the first
 //! `FINDINGS_MAX` findings in full; `results.json` has all. Equal reports give equal bytes.
 
-use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
+use super::report::{CampaignReport, CaseReport, FindingReport, ShrunkReport};
 use super::steps::{Fate, Level, Line};
+use super::totals::{FINDINGS_MAX, Row, Totals, Troubles};
 use crate::campaign::Losses;
 use maud::{Markup, html};
 
@@ -13,47 +14,49 @@ table.steps{font:12.5px/1.4 ui-monospace,monospace}table.steps td{border:0;paddi
 tr.lost td,tr.torn td,tr.garbage td,tr.damaged td{background:var(--lost)}tr.kept td{background:var(--kept)}tr.never td{color:var(--dim)}\
 tr.op td{color:var(--link)}tr.cut td{background:#b42318;color:#fff}";
 
-/// Findings shown in full; the others stand in `results.json`.
-const FINDINGS_MAX: usize = 200;
-
 /// The report of a campaign as one HTML page.
 pub fn page(report: &CampaignReport) -> String {
-    let total = report.total();
-    let findings: Vec<_> = report.findings().collect();
+    page_of(report, &Totals::of(report))
+}
+
+/// The same of a campaign whose cases are not in memory: `report` is its head, its cases are not
+/// looked at.
+pub fn page_of(report: &CampaignReport, totals: &Totals) -> String {
+    let total = &totals.tested;
     let body = html! {
         h1 { "Varve: " (report.command) }
         p {
-            (report.cases.len()) " cases on " code { (report.profile) } ", seed " (report.seed) ". Bound: " (report.bound)
+            (totals.all.cases) " cases on " code { (report.profile) } ", seed " (report.seed) ". Bound: " (report.bound)
             ". Times are virtual. A state is what one power cut may leave of the device; it is judged after recovery."
         }
         p { "Made by " code { (report.reproduce) } }
         @if let Some(why) = &report.incomplete { p { b { "Incomplete: " (why) } } }
         p {
-            @if report.is_blind() { span.bad { "The positive control shows no damage: the explorer is blind." } }
-            @else if report.is_clean() { b { "No violation in " (total.judged) " distinct states." } }
+            @if totals.is_blind() { span.bad { "The positive control shows no damage: the explorer is blind." } }
+            @else if totals.is_clean() { b { "No violation in " (total.judged) " distinct states." } }
             @else { span.bad { (total.violations) " states violate a rule, of " (total.judged) " judged." } }
         }
         h2 { "States" }
-        (states(report))
+        (states(totals))
         h2 { "Losses" }
         p.note {
             "What had ended before the cut and is gone after recovery, promised or not: mean over all states, and the most in one. "
             "Acknowledged: covered by a completed sync. Age: from the newest operation that the recovered state holds to the cut."
         }
-        (losses(report))
-        (troubles(report))
+        (losses(totals))
+        (troubles(totals))
         h2 { "Findings" }
-        @if findings.is_empty() { p { "None." } }
-        @for (case, finding) in findings.iter().take(FINDINGS_MAX) { (one_finding(case, finding)) }
-        @if findings.len() > FINDINGS_MAX {
-            p { (findings.len() - FINDINGS_MAX) " more findings stand in " code { "results.json" } "." }
+        @if totals.findings.is_empty() { p { "None." } }
+        @for (case, finding) in &totals.findings { (one_finding(case, finding)) }
+        @if totals.findings_all > FINDINGS_MAX as u64 {
+            p { (totals.findings_all - FINDINGS_MAX as u64) " more findings stand in " code { "results.json" } "." }
         }
     };
     report::whole(&format!("Varve: {}", report.command), OWN_STYLE, &body)
 }
 
 /// Counts of states, by scheme and class of workload.
-fn states(report: &CampaignReport) -> Markup {
+fn states(totals: &Totals) -> Markup {
     let head = [
         "cases",
         "moments",
@@ -66,30 +69,39 @@ fn states(report: &CampaignReport) -> Markup {
         "timed out",
         "violations",
     ];
-    let row = |cases: &[&CaseReport]| {
-        let mut sum = Counts::default();
-        cases.iter().for_each(|case| sum.add(&case.counts));
+    let row = |row: &Row| {
+        let sum = &row.counts;
         html! {
-            td { (cases.len()) } td { (sum.points) } td { (sum.enumerated) } td { (sum.deduplicated) } td { (sum.pruned) }
+            td { (row.cases) } td { (sum.points) } td { (sum.enumerated) } td { (sum.deduplicated) } td { (sum.pruned) }
             td { (sum.judged) } td { (sum.nested) } td { (sum.beyond) } td { (sum.timed_out) }
-            td.bad[sum.violations > 0 && cases.iter().any(|c| !c.control)] { (sum.violations) }
+            td.bad[sum.violations > 0 && row.tested] { (sum.violations) }
         }
     };
     report::scrolled(&html! {
         table {
-            thead { tr { th { "scheme" } th.text { "workload" } th.text { "device" } @for h in head { th { (h) } } } }
+            (heads(["scheme", "workload", "device"], &head))
             tbody {
-                @for ((scheme, class, device), cases) in report.groups(|c| (c.scheme.clone(), c.class.clone(), c.device.clone())) {
-                    tr { td { (scheme) } td.text { (class) } td.text { (device) } (row(&cases)) }
+                @for ((scheme, class, device), of) in totals.states.iter() {
+                    tr { th scope="row" { (scheme) } td.text { (class) } td.text { (device) } (row(of)) }
                 }
-                tr { th { "all" } td {} td {} (row(&report.cases.iter().collect::<Vec<_>>())) }
+                tr { th scope="row" { "all" } td {} td {} (row(&totals.all)) }
             }
         }
     })
 }
 
+/// The heads of a table: of texts, then of numbers.
+fn heads(texts: [&str; 3], numbers: &[&str]) -> Markup {
+    html! {
+        thead { tr {
+            @for text in texts { th.text scope="col" { (text) } }
+            @for number in numbers { th scope="col" { (number) } }
+        } }
+    }
+}
+
 /// What was lost, by class of workload, with the schemes side by side.
-fn losses(report: &CampaignReport) -> Markup {
+fn losses(totals: &Totals) -> Markup {
     let head = [
         "states",
         "operations",
@@ -104,27 +116,16 @@ fn losses(report: &CampaignReport) -> Markup {
     ];
     report::scrolled(&html! {
         table {
-            thead { tr { th { "workload" } th.text { "device" } th.text { "scheme" } @for h in head { th { (h) } } } }
+            (heads(["workload", "device", "scheme"], &head))
             tbody {
-                @for ((class, device), cases) in report.groups(|c| (c.class.clone(), c.device.clone())) {
-                    @for (scheme, loss) in by_scheme(&cases) {
-                        tr { td { (class) } td.text { (device) } td.text { (scheme) } (loss_cells(&loss)) }
+                @for ((class, device), schemes) in totals.losses.iter() {
+                    @for (scheme, loss) in schemes.iter() {
+                        tr { th scope="row" { (class) } td.text { (device) } td.text { (scheme) } (loss_cells(loss)) }
                     }
                 }
             }
         }
     })
-}
-
-fn by_scheme(cases: &[&CaseReport]) -> Vec<(String, Losses)> {
-    let mut rows: Vec<(String, Losses)> = Vec::new();
-    for case in cases {
-        match rows.iter_mut().find(|(scheme, _)| *scheme == case.scheme) {
-            Some((_, loss)) => loss.add(&case.loss()),
-            None => rows.push((case.scheme.clone(), case.loss())),
-        }
-    }
-    rows
 }
 
 fn loss_cells(loss: &Losses) -> Markup {
@@ -143,31 +144,27 @@ fn loss_cells(loss: &Losses) -> Markup {
 }
 
 /// Runs that failed, and files that could not be written.
-fn troubles(report: &CampaignReport) -> Markup {
-    let failed: Vec<_> = report
-        .cases
-        .iter()
-        .filter(|c| !c.failures.is_empty())
-        .collect();
-    let unkept: Vec<_> = report
-        .cases
-        .iter()
-        .filter(|c| !c.not_kept.is_empty())
-        .collect();
-    let list = |case: &CaseReport, words: &[String]| {
+fn troubles(totals: &Totals) -> Markup {
+    let list = |troubles: &Troubles| {
+        let more = troubles.all - troubles.first.len() as u64;
         html! {
-            li { "case " (case.number) ", " (case.scheme) ": " code { (case.workload) } ": " (words.join("; ")) }
+            ul {
+                @for (case, words) in &troubles.first {
+                    li { "case " (case.number) ", " (case.scheme) ": " code { (case.workload) } ": " (words.join("; ")) }
+                }
+            }
+            @if more > 0 { p { (more) " more stand in " code { "results.json" } "." } }
         }
     };
     html! {
-        @if !failed.is_empty() {
+        @if totals.failed.all > 0 {
             h2 { "Runs that failed" }
-            ul { @for case in failed { (list(case, &case.failures)) } }
+            (list(&totals.failed))
         }
-        @if !unkept.is_empty() {
+        @if totals.unkept.all > 0 {
             h2 { "Not kept" }
             p { "The exploration went on; these could not be written down:" }
-            ul { @for case in unkept { (list(case, &case.not_kept)) } }
+            (list(&totals.unkept))
         }
     }
 }
@@ -264,6 +261,7 @@ fn micros(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::report::Counts;
     use super::super::report::tests::{campaign, parts};
     use super::*;
 

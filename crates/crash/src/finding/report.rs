@@ -5,6 +5,7 @@
 //! the same states together, but each chooses folders and looks for smaller cases by itself.
 
 use super::steps::Level;
+use super::totals::Totals;
 use crate::Loss;
 use crate::campaign::{Explored, Finding, Losses};
 use crate::case::Case;
@@ -225,14 +226,7 @@ impl CampaignReport {
     pub fn enter(&mut self, case: CaseReport) {
         match self.cases.binary_search_by_key(&case.number, |c| c.number) {
             Err(place) => {
-                let mut fresh = CaseReport {
-                    findings: Vec::new(),
-                    failures: Vec::new(),
-                    not_kept: Vec::new(),
-                    ..case.clone()
-                };
-                fresh.collect(case);
-                self.cases.insert(place, fresh);
+                self.cases.insert(place, case.in_order());
             }
             Ok(place) => {
                 let here = &mut self.cases[place];
@@ -255,43 +249,18 @@ impl CampaignReport {
     /// Whether every case ran, none but positive controls violates a rule, and of these, if there
     /// are any, at least one does.
     pub fn is_clean(&self) -> bool {
-        let bad = |c: &CaseReport| {
-            let wrong = c.counts.violations > 0 || !c.findings.is_empty();
-            c.counts.timed_out > 0 || !c.failures.is_empty() || (wrong && !c.control)
-        };
-        !self.is_blind() && !self.cases.iter().any(bad)
+        Totals::of(self).is_clean()
     }
 
     /// True if there were positive controls and none showed damage: then the explorer is blind, and
     /// what it found clean proves nothing.
     pub fn is_blind(&self) -> bool {
-        let mut controls = self.cases.iter().filter(|c| c.control).peekable();
-        controls.peek().is_some() && controls.all(|c| c.counts.violations == 0)
+        Totals::of(self).is_blind()
     }
 
     /// The sums over all cases except positive controls.
     pub fn total(&self) -> Counts {
-        let mut total = Counts::default();
-        let cases = self.cases.iter().filter(|c| !c.control);
-        cases.for_each(|case| total.add(&case.counts));
-        total
-    }
-
-    /// The cases in groups by `key`, in the order of their first cases.
-    pub fn groups<K: Ord + Clone>(
-        &self,
-        key: impl Fn(&CaseReport) -> K,
-    ) -> Vec<(K, Vec<&CaseReport>)> {
-        let mut places: BTreeMap<K, usize> = BTreeMap::new();
-        let mut groups: Vec<(K, Vec<&CaseReport>)> = Vec::new();
-        for case in &self.cases {
-            let place = *places.entry(key(case)).or_insert(groups.len());
-            if place == groups.len() {
-                groups.push((key(case), Vec::new()));
-            }
-            groups[place].1.push(case);
-        }
-        groups
+        Totals::of(self).tested
     }
 
     /// The bytes of `results.json`.
@@ -346,6 +315,34 @@ impl CaseReport {
             mutant,
             ..CaseReport::default()
         }
+    }
+
+    /// The case without its lists: what names it.
+    pub fn head(&self) -> CaseReport {
+        CaseReport {
+            number: self.number,
+            scheme: self.scheme.clone(),
+            device: self.device.clone(),
+            class: self.class.clone(),
+            workload: self.workload.clone(),
+            seed: self.seed,
+            control: self.control,
+            scheduler: self.scheduler.clone(),
+            mutant: self.mutant.clone(),
+            ..CaseReport::default()
+        }
+    }
+
+    /// The case with its lists sorted and without doubles.
+    pub fn in_order(mut self) -> CaseReport {
+        let part = CaseReport {
+            findings: std::mem::take(&mut self.findings),
+            failures: std::mem::take(&mut self.failures),
+            not_kept: std::mem::take(&mut self.not_kept),
+            ..CaseReport::default()
+        };
+        self.collect(part);
+        self
     }
 
     /// Losses of all positions together.

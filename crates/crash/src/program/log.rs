@@ -103,19 +103,18 @@ fn put(tape: &mut Tape, entry: &LogEntry, data: Option<Bytes>) -> Result<(), Ful
     tape.write(lba, sectors, kind, data)
 }
 
-/// Writes a recording as a log of sectors of 512 bytes.
+/// Writes a recording as a log of sectors of 512 bytes. The file appears, or is replaced, as a
+/// whole.
 ///
 /// # Errors
-/// The host cannot write it, or it holds what such a log has no word for (a REMAP, a barrier).
-pub fn write_log(recorded: &Recorded, path: &Path) -> Result<(), CrashError> {
-    let written = File::create(path).and_then(|file| put_all(recorded, file));
-    written.map_err(|source| CrashError::Host {
-        doing: format!("writing {}", path.display()),
-        source,
-    })
+/// There is such a file and `overwrite` is not set; the host cannot write it; the recording holds
+/// what such a log has no word for (a REMAP, a barrier).
+pub fn write_log(recorded: &Recorded, path: &Path, overwrite: bool) -> Result<(), CrashError> {
+    rig::write_whole(path, overwrite, |file| put_all(recorded, file))?;
+    Ok(())
 }
 
-fn put_all(recorded: &Recorded, file: File) -> io::Result<()> {
+fn put_all(recorded: &Recorded, file: &File) -> io::Result<()> {
     let mut file = BufWriter::new(file);
     let mut head = Head {
         entries: 0,
@@ -176,6 +175,7 @@ fn mark(text: &str) -> Entry {
 const _: () = assert!(BLOCK.is_multiple_of(SECTOR), "blocks are whole sectors");
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
     use blockdev::spec::Write as Wrote;
@@ -214,7 +214,7 @@ mod tests {
     fn written() -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        write_log(&recorded(), &path).unwrap();
+        write_log(&recorded(), &path, false).unwrap();
         (folder, path)
     }
 
@@ -228,6 +228,25 @@ mod tests {
         let back = read(&path, 1 << 20, None).unwrap();
         assert_eq!(steps(&back), steps(&recorded()));
         assert_eq!(back.acks, recorded().acks);
+    }
+
+    #[test]
+    fn a_file_that_exists_is_replaced_as_a_whole_and_only_where_that_is_wanted() {
+        let (folder, path) = written();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, b"mine").unwrap();
+        let why = write_log(&recorded(), &path, false).unwrap_err();
+        assert!(why.to_string().contains("--force replaces it"), "{why}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        let mut odd = recorded();
+        odd.trace.steps[1].what = What::Barrier;
+        let why = write_log(&odd, &path, true).unwrap_err();
+        assert!(why.to_string().contains("no entry for a barrier"), "{why}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        write_log(&recorded(), &path, true).unwrap();
+        assert!(std::fs::read(&path).unwrap() == whole);
+        // No part of a file is left.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use base::collections::mix;
 use base::{BLOCK_BYTES, Bytes, Fingerprint};
+use blockdev::BlocksUsed;
 use ftl::nand;
 
 /// What survives a power cut of a controller over an FTL.
@@ -30,6 +31,19 @@ impl FlashMedia {
 }
 
 impl super::Firmware {
+    /// Blocks used up since the device was made.
+    pub(super) fn blocks_used(&self) -> BlocksUsed {
+        let used = self.ftl.used();
+        BlocksUsed {
+            ordinary: used.ordinary,
+            slc: used.slc,
+            map: used.map,
+        }
+    }
+    /// Units of 4 KiB that hold something, ascending.
+    pub fn mapped(&self) -> Vec<u32> {
+        self.ftl.mapped().collect()
+    }
     /// Erases of each block that carries data.
     pub fn block_erases(&self) -> Vec<u32> {
         self.ftl.wear()

@@ -5,6 +5,7 @@
 use super::Firmware;
 use super::path::nanos;
 use base::{Lba, Nanos};
+use ftl::nand::Operation;
 use std::collections::VecDeque;
 
 /// Number of runs of addresses that are followed at once: as many as the lanes of the modelled
@@ -31,6 +32,10 @@ impl Runs {
 }
 
 impl Firmware {
+    /// The die of an operation.
+    pub fn die_of(&self, operation: &Operation) -> u32 {
+        self.ftl.die_of(operation)
+    }
     /// What a write through the cache costs because of its address.
     pub(super) fn jump(&mut self, lba: Lba, sectors: u64) -> Nanos {
         match self.runs.continues(lba, sectors) {

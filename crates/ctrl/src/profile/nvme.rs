@@ -1,7 +1,7 @@
 //! The part of a profile that describes an NVMe or UFS device.
 
 use super::flash::{Chips, Flash, Translation};
-use super::{HostProfile, SlcProfile};
+use super::{EnergyProfile, HostProfile, SlcProfile};
 use crate::AnyModel;
 use crate::nvme::{Nvme, NvmeConfig, NvmeMedia, NvmeTiming};
 use base::BLOCK_BYTES;
@@ -20,6 +20,7 @@ pub(super) struct NvmeProfile {
     nand: Chips,
     ftl: Translation,
     pub slc: SlcProfile,
+    pub energy: Option<EnergyProfile>,
     pub default_timing: String,
     pub timing: BTreeMap<String, NvmeTiming>,
 }
@@ -38,6 +39,10 @@ impl NvmeProfile {
         let chips = self.flash(&self.slc).geometry(1);
         let (own, capacity) = (self.capacity_mib << 20, units * BLOCK_BYTES as u64);
         self.slc.scaled(&chips, self.ftl.lanes, own, capacity)
+    }
+    /// The speed of the chips that the profile gives, whatever the timing set.
+    pub fn die_timing(&self) -> nand::Timing {
+        self.nand.timing
     }
     /// Checks these values; the error names the first impossible field.
     pub fn check(&self) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! The part of a profile that describes raw flash.
 
-use super::HostProfile;
 use super::flash::{Chips, Flash, Translation};
+use super::{EnergyProfile, HostProfile};
 use crate::AnyModel;
 use crate::raw::{Raw, RawConfig, RawMedia, RawTiming};
 use ftl::nand;
@@ -28,6 +28,7 @@ pub(super) struct RawProfile {
     controller: RawConfig,
     nand: Chips,
     ftl: Translation,
+    pub energy: Option<EnergyProfile>,
     pub default_timing: String,
     pub timing: BTreeMap<String, RawTiming>,
 }
@@ -46,6 +47,10 @@ impl RawProfile {
             translation: &self.ftl,
             slc: None,
         }
+    }
+    /// The speed of the chips that the profile gives, whatever the timing set.
+    pub fn die_timing(&self) -> nand::Timing {
+        self.nand.timing
     }
     /// Checks these values; the error names the first impossible field.
     pub fn check(&self) -> Result<(), String> {

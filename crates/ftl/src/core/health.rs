@@ -40,7 +40,43 @@ pub struct Health {
     pub read_only: Option<String>,
 }
 
+/// Blocks that were used up, in thousandths of a block: each has to be erased once before it can be
+/// used again, whether or not that has been done yet. The map areas are erased whole, with few
+/// pages programmed, so that pages alone do not tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Used {
+    /// Of ordinary blocks, by the pages programmed in them.
+    pub ordinary: u64,
+    /// Of blocks of the SLC area.
+    pub slc: u64,
+    /// Of blocks of the map areas: their erases, and the share of the next checkpoint's.
+    pub map: u64,
+}
+
 impl Ftl {
+    /// Blocks used up since the FTL was made.
+    pub fn used(&self) -> Used {
+        let by = &self.stats.by_cause;
+        let moved = by.journal + by.collection + by.wear + by.fold;
+        let (ordinary, slc) = match self.has_slc() {
+            // slc-I12
+            true => (moved, by.host),
+            false => (moved + by.host, 0),
+        };
+        let l = &self.layout;
+        let share = self.map_share() - self.quiet_share;
+        let of = |pages: u64, rows: u32| pages * 1000 / u64::from((rows * l.pages_per_row).max(1));
+        Used {
+            ordinary: of(ordinary, l.rows_per_block),
+            slc: of(slc, l.slc_rows),
+            map: (self.stats.map_erases * 1000).saturating_add_signed(share),
+        }
+    }
+    /// What the log behind the map has used up of the next checkpoint's area, thousandths of a
+    /// block.
+    pub(crate) fn map_share(&self) -> i64 {
+        (self.towards_checkpoint() * f64::from(self.layout.area) * 1000.0) as i64
+    }
     /// The reason why the device takes no more writes, if it does not.
     pub fn read_only(&self) -> Option<&str> {
         self.life.over.as_deref()

@@ -34,6 +34,8 @@ pub(crate) struct Area {
     index: u32,
     /// Blocks of the area that were good when the checkpoint began.
     stripe: Vec<BlockId>,
+    /// Index of the first page of the log.
+    log_from: u32,
     /// When the root of the checkpoint is durable.
     root_end: Time,
     /// Blocks opened since the checkpoint.
@@ -48,6 +50,7 @@ impl Area {
             version: 0,
             seq: 0,
             index: 0,
+            log_from: 0,
             stripe: Vec::new(),
             root_end: Time(0),
             opened: 0,
@@ -121,6 +124,15 @@ impl Ftl {
         let all = width * u64::from(self.nand.geometry().pages_per_block);
         all.saturating_sub(self.area.index.into())
     }
+    /// How much of the way to the next checkpoint is gone, 0 to 1: by blocks opened or by pages of
+    /// the log, whichever is further.
+    pub(crate) fn towards_checkpoint(&self) -> f64 {
+        let opened = f64::from(self.area.opened) / f64::from(self.checkpoint_every());
+        let log = self.area.index - self.area.log_from;
+        let pages = self.area.stripe.len() as u32 * self.layout.meta_pages;
+        let room = pages.saturating_sub(self.area.log_from).max(1);
+        opened.max(f64::from(log) / f64::from(room)).clamp(0.0, 1.0)
+    }
     /// Writes a checkpoint if many blocks were opened since the last one, because their number
     /// bounds recovery.
     pub(crate) fn checkpoint_if_due(&mut self, now: Time) -> Result<(), FtlError> {
@@ -142,6 +154,7 @@ impl Ftl {
         for _ in 0..=self.layout.area {
             if let Some(end) = self.try_checkpoint(start) {
                 (self.area.root_end, self.area.version, self.area.opened) = (end, version, 0);
+                self.area.log_from = self.area.index;
                 self.evidence.flush_waits(end);
                 self.note_evidence(end);
                 self.log.superseded(end);
@@ -165,7 +178,10 @@ impl Ftl {
                 continue;
             }
             match broken_rules_panic(self.nand.erase(start, block)) {
-                Ok(_) => self.area.stripe.push(block),
+                Ok(_) => {
+                    self.area.stripe.push(block);
+                    self.stats.map_erase();
+                }
                 Err(_) => self.nand.mark_bad(block),
             }
         }

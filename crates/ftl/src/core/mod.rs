@@ -43,7 +43,7 @@ pub(crate) mod streams;
 mod tests;
 mod verify;
 
-pub use health::Health;
+pub use health::{Health, Used};
 pub use mutant::MUTANTS;
 
 use crate::blocks::Blocks;
@@ -75,6 +75,8 @@ pub struct Ftl {
     life: health::Life,
     /// What everyone counts, in terms that `types` defines.
     stats: FtlStats,
+    /// What quiet work has used up of the map area beside checkpoints, thousandths of a block.
+    quiet_share: i64,
     switch: mutant::Switch,
 }
 
@@ -101,6 +103,7 @@ impl Ftl {
             scrub: Default::default(),
             life: Default::default(),
             stats: FtlStats::default(),
+            quiet_share: 0,
             switch: Default::default(),
             nand,
             config,
@@ -144,6 +147,10 @@ impl Ftl {
     /// The programs and erases since the last call, in the order of issue.
     pub fn take_operations(&mut self) -> Vec<Operation> {
         self.nand.take_operations()
+    }
+    /// The die of an operation.
+    pub fn die_of(&self, operation: &Operation) -> u32 {
+        self.nand.geometry().die_of(operation.block)
     }
     /// Operations on the chips that a cut could still undo or tear.
     pub fn undo_len(&self) -> usize {
@@ -251,6 +258,7 @@ impl Ftl {
         Quiet {
             stats: self.stats,
             nand: self.nand.stats(),
+            map_share: self.map_share(),
         }
     }
     /// Ends quiet work: all of it is durable and over, and the clock of the chips starts again at
@@ -262,6 +270,7 @@ impl Ftl {
         let done = self.flush(Time(0));
         self.settle();
         self.stats = quiet.stats;
+        self.quiet_share += self.map_share() - quiet.map_share;
         self.nand.set_stats(quiet.nand);
         done.map(|_| ())
     }

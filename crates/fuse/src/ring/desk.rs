@@ -44,6 +44,12 @@ const SET_MTIME: u32 = 1 << 5;
 const SET_ATIME_NOW: u32 = 1 << 7;
 const SET_MTIME_NOW: u32 = 1 << 8;
 
+/// How often and how many times at most the end of removed files is looked for; how many times of
+/// those that are open.
+const FORGET_LOOK: base::Nanos = base::Nanos(1_000_000);
+const FORGET_LOOKS: u32 = 2000;
+const OPEN_LOOKS: u32 = 500;
+
 /// The length of an answer, or an error number.
 type Answer = Result<usize, i32>;
 
@@ -73,6 +79,21 @@ impl Desk {
         }
         let work = || Requester(head.pid).scope(|| self.dispatch(&head, &mut request));
         rt::foreign(work).unwrap_or(Err(libc::EIO))
+    }
+
+    /// Waits for what removed files give back (ring-Q3); false: there is none to wait for.
+    pub(super) fn waits_for_room(&self) -> bool {
+        if !self.server.has_dying(false) {
+            return false;
+        }
+        for look in 0..FORGET_LOOKS {
+            // One that is open may stay so, or its closing is under way.
+            if !self.server.has_dying(look >= OPEN_LOOKS) {
+                break;
+            }
+            rt::sleep(FORGET_LOOK);
+        }
+        true
     }
 
     /// Whether this user may use the mount. What the kernel asks without a user is answered.

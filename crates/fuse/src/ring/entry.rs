@@ -9,6 +9,7 @@
 
 use super::wire::{self, CMD_COMMIT_AND_FETCH, CMD_REGISTER, HEADERS_BYTES, Head, OP_BYTES};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use std::alloc::{Layout, alloc_zeroed};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -63,9 +64,8 @@ impl Entry {
             .setup_single_issuer()
             .setup_defer_taskrun()
             .build(SUBMISSIONS)?;
-        let mut headers = vec![0; HEADERS_BYTES];
-        // Zeroed by the host, page by page, when a page is used for the first time.
-        let mut payload = vec![0; payload_bytes];
+        let mut headers = zeroed(HEADERS_BYTES)?;
+        let mut payload = zeroed(payload_bytes)?;
         let part = |bytes: &mut Vec<u8>| libc::iovec {
             iov_base: bytes.as_mut_ptr().cast(),
             iov_len: bytes.len(),
@@ -166,6 +166,19 @@ impl Entry {
             }
         }
     }
+}
+
+/// Memory that the host gives page by page, when a page is used for the first time.
+fn zeroed(bytes: usize) -> io::Result<Vec<u8>> {
+    let layout = Layout::array::<u8>(bytes).map_err(io::Error::other)?;
+    assert!(layout.size() > 0, "an entry has memory");
+    // SAFETY: the size is not 0.
+    let at = unsafe { alloc_zeroed(layout) };
+    if at.is_null() {
+        return Err(io::ErrorKind::OutOfMemory.into());
+    }
+    // SAFETY: the allocator of vectors has given so many zeroed bytes with this layout.
+    Ok(unsafe { Vec::from_raw_parts(at, bytes, bytes) })
 }
 
 /// How long a thread waits until the host may have again what it lacks.

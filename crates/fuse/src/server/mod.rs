@@ -11,11 +11,10 @@ mod xattrs;
 
 pub use attrs::Change;
 pub use files::{OpenMode, Opened};
-pub use remount::{Again, REMOUNT_XATTR, Remount};
+pub use remount::{Again, REMOUNT_XATTR, Remount, Remounter};
 
 use base::Ino;
 use nodes::Nodes;
-use remount::Remounter;
 use rt::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -61,7 +61,34 @@ impl Server {
         if self.nodes.lock().forget(ino, lookups) {
             // The kernel waits for no answer to this request.
             let _ = self.run(|| self.vfs().fs().release(ino));
+            self.nodes.lock().died(ino);
         }
+    }
+
+    /// Whether room of a removed file may come yet: the kernel has not forgotten it (`closed`: and
+    /// has it not open either), or is forgetting it.
+    pub(crate) fn has_dying(&self, closed: bool) -> bool {
+        let dying = self.nodes.lock().dying(rt::now(), closed);
+        let fs = self.vfs();
+        let nameless = |ino: &Ino| fs.fs().getattr(*ino).is_ok_and(|attr| attr.nlink == 0);
+        dying.iter().any(nameless)
+    }
+
+    /// Removes a name; the kernel forgets the inode later, if that was the last name.
+    fn remove(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        work: impl FnOnce() -> FsResult<()>,
+    ) -> Result<(), Errno> {
+        self.run(|| {
+            let ino = self.vfs().fs().lookup(dir, name);
+            work()?;
+            if let Ok(ino) = ino {
+                self.nodes.lock().removed(ino, rt::now());
+            }
+            Ok(())
+        })
     }
 
     /// Inodes that are pinned for the kernel.
@@ -160,7 +187,8 @@ impl Server {
     /// # Errors
     /// Those of `unlink(2)`.
     pub fn unlink(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
-        self.run(|| self.vfs().unlink_at(self.ino(dir), name))
+        let dir = self.ino(dir);
+        self.remove(dir, name, || self.vfs().unlink_at(dir, name))
     }
 
     /// Removes an empty directory.
@@ -168,7 +196,8 @@ impl Server {
     /// # Errors
     /// Those of `rmdir(2)`.
     pub fn rmdir(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
-        self.run(|| self.vfs().rmdir_at(self.ino(dir), name))
+        let dir = self.ino(dir);
+        self.remove(dir, name, || self.vfs().rmdir_at(dir, name))
     }
 
     /// Moves a name.
@@ -182,7 +211,8 @@ impl Server {
         mode: RenameMode,
     ) -> Result<(), Errno> {
         let (from, to) = ((self.ino(dir), name), (self.ino(to_dir), to_name));
-        self.run(|| self.vfs().rename_at(from, to, mode))
+        // What stood there before may be removed.
+        self.remove(to.0, to.1, || self.vfs().rename_at(from, to, mode))
     }
 
     /// Entries of a directory from cookie `from` on, at most `max`.

@@ -1,8 +1,17 @@
 //! What the kernel knows of inodes: those that it has looked up, and its open files (fuse-U1).
 
-use base::{Ino, Map};
+use base::{Ino, Map, Nanos, Time};
 use std::sync::Arc;
 use vfs::{ErrorSeen, WriteErrorCounts};
+
+/// Within which the kernel forgets a file without a name that nobody has open.
+const LATELY: Nanos = Nanos::from_secs(2);
+/// Most inodes whose end is looked for.
+const REMOVED_MAX: usize = 4096;
+
+fn is_late(at: Time, now: Time) -> bool {
+    now.0.saturating_sub(at.0) < LATELY.0
+}
 
 /// An inode that the kernel knows.
 #[derive(Default)]
@@ -40,6 +49,9 @@ pub(super) struct Nodes {
     known: Map<Ino, Node>,
     open: Map<u64, Arc<Open>>,
     last_handle: u64,
+    /// Inodes that lost a name lately, with the time; those that the kernel knows until they are
+    /// forgotten and gone.
+    removed: Map<Ino, Time>,
 }
 
 impl Nodes {
@@ -59,6 +71,30 @@ impl Nodes {
         };
         node.lookups = node.lookups.saturating_sub(lookups);
         self.end(ino)
+    }
+
+    /// A name of an inode was removed.
+    pub fn removed(&mut self, ino: Ino, now: Time) {
+        if self.removed.len() >= REMOVED_MAX {
+            self.removed.retain(|_, at| is_late(*at, now));
+        }
+        if self.known.contains_key(&ino) && self.removed.len() < REMOVED_MAX {
+            self.removed.insert(ino, now);
+        }
+    }
+
+    /// An inode that was forgotten has given its room back, if it had no name.
+    pub fn died(&mut self, ino: Ino) {
+        self.removed.remove(&ino);
+    }
+
+    /// Inodes that lost a name lately and have not died; `closed`: that are not open either.
+    pub fn dying(&mut self, now: Time, closed: bool) -> Vec<Ino> {
+        self.removed.retain(|_, at| is_late(*at, now));
+        let is_open = |ino: &Ino| self.known.get(ino).is_some_and(|node| node.opens > 0);
+        let mut dying: Vec<Ino> = self.removed.keys().copied().collect();
+        dying.retain(|ino| !closed || !is_open(ino));
+        dying
     }
 
     fn end(&mut self, ino: Ino) -> bool {

@@ -37,7 +37,7 @@ pub struct Remount {
 }
 
 /// Reads the words of a remount; nothing has changed yet.
-pub(super) type Remounter = Box<dyn Fn(&str) -> Result<Remount, String> + Send + Sync>;
+pub type Remounter = Box<dyn Fn(&str) -> Result<Remount, String> + Send + Sync>;
 
 /// The mount that takes the place of the one that has ended; an error beside it says why it is not
 /// the one that was asked for.

@@ -44,7 +44,8 @@ pub(crate) enum Engine {
 
 impl Engine {
     /// Starts the kernel with so many MiB of memory and the scratch directory `dir`, whose file
-    /// `init` becomes its first process. What the kernel prints goes to the file `console`.
+    /// `init` becomes its first process. What the kernel prints goes to the file `console`. The
+    /// kernel does not outlive the thread that calls this.
     ///
     /// # Errors
     /// The program does not start, or a disk has no path.
@@ -125,19 +126,19 @@ fn letter(n: usize) -> char {
 
 /// The first engine that boots on this machine, or why none does. It is found out once in each
 /// process, which takes as long as a boot or two: a program that is installed may still be unable
-/// to run, because a sandbox forbids what it needs.
-pub(crate) fn chosen() -> Result<&'static Engine, &'static str> {
+/// to run, because a sandbox forbids what it needs. When `stop` says so, none boots.
+pub(crate) fn chosen(stop: fn() -> bool) -> Result<&'static Engine, &'static str> {
     static CHOSEN: OnceLock<Result<Engine, String>> = OnceLock::new();
     CHOSEN
         .get_or_init(|| {
             let user_mode = user_mode::Program::find().map(Engine::UserMode);
-            let first = match user_mode.and_then(boots) {
+            let first = match user_mode.and_then(|engine| boots(engine, stop)) {
                 Ok(engine) => return Ok(engine),
                 Err(e) => e,
             };
             let machine = qemu::Machine::find().map(Engine::Qemu);
             machine
-                .and_then(boots)
+                .and_then(|engine| boots(engine, stop))
                 .map_err(|second| format!("{first}; {second}"))
         })
         .as_ref()
@@ -145,13 +146,14 @@ pub(crate) fn chosen() -> Result<&'static Engine, &'static str> {
 }
 
 /// The engine, if it gets as far as running a script.
-fn boots(engine: Engine) -> Result<Engine, String> {
+fn boots(engine: Engine, stop: fn() -> bool) -> Result<Engine, String> {
     let name = match engine {
         Engine::UserMode(_) => "User Mode Linux",
         Engine::Qemu(_) => "QEMU",
     };
     let booted = Guest::new(&[]).and_then(|guest| {
-        let guest = guest.limit(Duration::from_secs(20)).on(engine.clone());
+        let guest = guest.limit(Duration::from_secs(20)).stop_when(stop);
+        let guest = guest.on(engine.clone());
         guest.crash("touch crash; sleep 60")
     });
     match booted {

@@ -100,6 +100,7 @@ impl Machine {
         for (n, disk) in disks.iter().enumerate() {
             command.args(arguments(n, disk)?);
         }
+        rt::signals::end_with_this_thread(&mut command);
         command.spawn()
     }
 }

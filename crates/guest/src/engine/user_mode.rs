@@ -66,6 +66,7 @@ impl Program {
                 }
             }
         }
+        rt::signals::end_with_this_thread(&mut command);
         command.spawn()
     }
 }

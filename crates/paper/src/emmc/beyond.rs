@@ -6,6 +6,7 @@ use super::measure::{gain, mean, ratio};
 use super::plan::{DEVICE, Pace, Plan};
 use super::sens_device::source;
 use crate::PaperError;
+use crate::beside::without_published;
 use crate::{Row, Section};
 use report::plot;
 use report::results::Run;
@@ -112,7 +113,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let groups: Vec<String> = APPS.map(String::from).to_vec();
         let drawn = plot::grouped_bars(&title, "gain, %", &groups, &series);
         section.plots.push((
-            "What adaptive gains over emmc: more is better. How far no journal is ahead of it: below zero it is behind.".into(),
+            without_published(
+                "What adaptive gains over emmc: more is better. How far no journal is ahead of it: below zero it is behind.",
+                "adaptive is not the paper's",
+            ),
             drawn,
         ));
     }

@@ -2,6 +2,7 @@
 //! The section of the report and `docs/use/choosing.md` are the same text (`tests/choosing.rs`), so
 //! that the advice cannot differ from what was measured.
 
+use super::choosing_life;
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;
 use super::plan::{FIG8, FIT, Plan};
@@ -10,7 +11,7 @@ use crate::PaperError;
 use crate::Section;
 use std::fmt::Write as _;
 
-const BASE: &str = "jbd2";
+pub(super) const BASE: &str = "jbd2";
 /// Schemes whose logs Linux can replay, the simplest first.
 const STOCK: [&str; 5] = [BASE, "flush-ahead", ORDERED, "fast-commit", FAST];
 /// The stock record with the order of `adaptive`.
@@ -18,7 +19,7 @@ const ORDERED: &str = "jbd2+order=adaptive";
 /// Fast commits with that order.
 const FAST: &str = "fast-commit+order=adaptive";
 /// Every journaled scheme, the simplest first: among equal ones the first is named first.
-const JOURNALED: [&str; 9] = [
+pub(super) const JOURNALED: [&str; 9] = [
     BASE,
     "coalition",
     "flush-ahead",
@@ -30,19 +31,19 @@ const JOURNALED: [&str; 9] = [
     "adaptive",
 ];
 /// The scheme that promises nothing.
-const NONE: &str = "none";
+pub(super) const NONE: &str = "none";
 /// Schemes for which it matters what a cut leaves of a pack (docs/results/cost-table.md); for the
 /// others the figures of the ordinary card count there, too.
 const PACKERS: [&str; 5] = ["flush-ahead", "emmc", ORDERED, FAST, "adaptive"];
 const PACK_CARDS: [&str; 2] = ["packs keep any subset", "no packs"];
 
 /// A use of storage: what people call it, and the workload for it.
-struct Use {
-    name: &'static str,
-    workload: &'static str,
+pub(super) struct Use {
+    pub name: &'static str,
+    pub workload: &'static str,
 }
 
-const USES: [Use; 9] = [
+pub(super) const USES: [Use; 9] = [
     Use {
         name: "database, rollback journal",
         workload: "sqlite:prefill=50,insert=15,update=15,delete=0,journal=truncate",
@@ -82,7 +83,7 @@ const USES: [Use; 9] = [
 ];
 
 /// A column of the tables: a card under a timing set.
-struct Column {
+pub(super) struct Column {
     card: &'static Card,
     timing: &'static str,
     head: &'static str,
@@ -96,7 +97,7 @@ const fn column(n: usize, timing: &'static str, head: &'static str) -> Column {
     }
 }
 
-static COLUMNS: [Column; 8] = [
+pub(super) static COLUMNS: [Column; 8] = [
     column(0, FIG8, "ordinary card"),
     column(1, FIG8, "cheap flush"),
     column(2, FIG8, "expensive flush"),
@@ -108,9 +109,9 @@ static COLUMNS: [Column; 8] = [
 ];
 
 /// Size of the volume, MiB.
-const SIZE_MIB: u64 = 128;
+pub(super) const SIZE_MIB: u64 = 128;
 
-fn job(plan: &Plan, column: &Column, workload: &str, scheme: &str) -> Job {
+pub(super) fn job(plan: &Plan, column: &Column, workload: &str, scheme: &str) -> Job {
     let same = PACK_CARDS.contains(&column.card.name) && !PACKERS.contains(&scheme);
     let card = if same { &CARDS[0] } else { column.card };
     let mut stack = plan.stack(scheme, column.timing);
@@ -130,6 +131,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
             all.extend(schemes.map(|s| job(plan, column, used.workload, s)));
         }
     }
+    all.extend(choosing_life::jobs(plan));
     all
 }
 
@@ -194,7 +196,7 @@ impl Measured {
     }
 }
 
-fn per_cent(gain: f64) -> String {
+pub(super) fn per_cent(gain: f64) -> String {
     // Adding zero turns -0 into 0.
     let rounded = (gain * 100.0).round() + 0.0;
     format!("{rounded:+.0} %")
@@ -229,7 +231,7 @@ All journaled schemes keep the same promises ([guarantees.md](guarantees.md)); t
 the log after a crash. Sentences and tables below are made from runs (`crates/paper/src/emmc/choosing.rs`): a test makes them anew and fails where this
 page says something else; `VARVE_BLESS=1` writes it. `varve paper emmc --only choosing` has the same as a section of its report. Gains are
 over `jbd2` on the same card, in operations a second; less than 2 % is no difference, and of schemes that are equal the simplest is named.
-It is about ext4; [f2fsj.md](f2fsj.md#when-it-is-faster) says when F2FS is faster with a journal.
+It is about ext4; F2FS stands in a table of its own, and [f2fsj.md](f2fsj.md#when-it-is-faster) says when it is faster with a journal.
 A card that is none of these can be measured ([My card](my-card.md)); then `varve compare --device ./card.toml` decides.
 ";
 
@@ -238,7 +240,7 @@ const TOOLS: &str = "
 
 - **Another program may have to recover the volume** (Linux, e2fsck, a rescue system): take a scheme with `record=full` or `record=fast`: `jbd2`,
   `flush-ahead`, `jbd2+order=adaptive`, `fast-commit`, `fast-commit+order=adaptive`. Fast commits are for the recovery of Linux itself (from 5.10):
-  e2fsck 1.47 loses what lies before them ([fast-commit.md](../results/fast-commit.md#what-it-risks)). Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
+  e2fsck 1.47 may lose them and what lies before them ([fast-commit.md](../results/fast-commit.md#what-it-risks)). Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
   Varve, everybody reads the volume ([coalition.md](../format/coalition.md)).
 - **The card does not protect stored data** (`WR_REL_SET` off), or leaves garbage in a sector that it was writing and has no reliable writes: no scheme is safe. A cut may
   damage data that was synced long ago, or the one superblock of the log, and the mount is refused by name then. Coalitions log whole blocks first there, and lose most
@@ -281,50 +283,12 @@ pub fn page(plan: &Plan, outcomes: &Outcomes) -> Result<String, PaperError> {
             per_cent((1.0 + measured.gain(used, c, NONE)) / (1.0 + best) - 1.0)
         },
     );
-    text.push_str(&wear(plan, outcomes)?);
+    text.push_str(&choosing_life::text(plan, outcomes)?);
     text.push_str(&reproduce());
     Ok(text)
 }
 
-const WEAR: &str = "
-## How long the card lasts
-
-A card is worn out when its blocks have been erased as often as they are rated. The table says how many times as many operations as with `jbd2` it does until then, on
-the ordinary card: what is compared is equal work, so a scheme is not blamed for being faster ([wear and life](figures.md#wear-and-life)). A page is
-programmed whole, and what has to be durable at one moment cannot wait for more. So a scheme saves erases in two ways: its log holds fewer blocks (coalition), and fewer
-moments of a commit need something durable (`adaptive`, which sends data and log with FUA and no flush between them). Journals that remap save the second copy, too,
-where the device can ([jftl](../results/paper-jftl.md)).
-";
-
-/// The work until the card is worn out, over that of the baseline.
-fn wear(plan: &Plan, outcomes: &Outcomes) -> Result<String, PaperError> {
-    let schemes: Vec<&str> = JOURNALED.into_iter().skip(1).chain([NONE]).collect();
-    let mut text = String::from(WEAR);
-    let heads: Vec<String> = schemes.iter().map(|s| format!("`{s}`")).collect();
-    line(&mut text, &format!("\n| use | {} |", heads.join(" | ")));
-    line(&mut text, &format!("|---|{}", "---|".repeat(schemes.len())));
-    for used in &USES {
-        let work = |scheme| -> Result<Option<f64>, PaperError> {
-            let run = run_of(outcomes, &job(plan, &COLUMNS[0], used.workload, scheme))?;
-            Ok(run.wear.as_ref().and_then(|wear| wear.ops))
-        };
-        let base = work(BASE)?;
-        let mut cells = Vec::new();
-        for scheme in &schemes {
-            cells.push(match (work(scheme)?, base) {
-                (Some(work), Some(base)) => format!("{:.2}", work / base),
-                _ => "-".into(),
-            });
-        }
-        line(
-            &mut text,
-            &format!("| {} | {} |", used.name, cells.join(" | ")),
-        );
-    }
-    Ok(text)
-}
-
-fn line(text: &mut String, words: &str) {
+pub(super) fn line(text: &mut String, words: &str) {
     writeln!(text, "{words}").expect("a text takes all");
 }
 

@@ -9,6 +9,7 @@ use super::measure::{gain, mean, ratio};
 use super::plan::{BASE, BOTH, Pace, Plan};
 use super::published;
 use crate::PaperError;
+use crate::beside::{group, percent};
 use crate::{Experiment, Row, Section};
 use report::plot;
 use report::results::Run;
@@ -30,6 +31,9 @@ const BESIDE: [(&str, &str, &str); 2] = [
         "performance of both over the baseline beside a 4 KiB writer",
     ),
 ];
+
+/// The group of bars with the means over the apps.
+const MEAN: &str = "mean";
 
 /// The host in front of the device.
 #[derive(Clone, Copy, PartialEq)]
@@ -139,7 +143,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         ..Section::default()
     };
     for timing in plan.timings {
-        let mut bars = Vec::new();
+        let (mut bars, mut marks) = (Vec::new(), Vec::new());
         for (beside, item, of_app) in BESIDE {
             let host = Host::of(beside);
             let runs = Beside::take(plan, outcomes, beside, host, timing)?;
@@ -172,16 +176,18 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
                 );
                 section.tables.push(parts(&runs, &what, timing));
             }
-            bars.push((
-                format!("beside {beside}"),
-                gains.iter().map(|gain| gain * 100.0).collect(),
-            ));
+            let name = format!("beside {beside}");
+            let mark = published.mark(Some(&name), group(MEAN));
+            marks.extend(mark.map(|mark| mark.map(percent)));
+            let shown = gains.iter().copied().chain([mean(&gains)]);
+            bars.push((name, shown.map(percent).collect()));
         }
         let title = format!("Both over the baseline beside another program, timing {timing}");
-        let drawn = plot::grouped_bars(&title, "gain, %", &APPS.map(String::from), &bars);
+        let groups: Vec<String> = APPS.into_iter().chain([MEAN]).map(String::from).collect();
+        let drawn = plot::grouped_bars(&title, "gain, %", &groups, &bars);
         section.plots.push((
             "How much sooner the calls of an app are done.".into(),
-            drawn,
+            drawn.beside(&marks),
         ));
     }
     Ok(section)

@@ -12,6 +12,7 @@ use super::measure::mean;
 use super::plan::{DEVICE, FIG8, FIT, Plan};
 use super::published;
 use crate::PaperError;
+use crate::beside::{group, without_published};
 use crate::{Row, Section};
 use report::plot;
 
@@ -19,6 +20,8 @@ const FIGURE: &str = "Fig 8";
 const SHARE: &str = "flush over the whole of a flush-at-end commit";
 const GAIN: &str = "write and flush over direct persistence of the same data";
 const MEAN: &str = "write and flush over direct persistence of the same data, mean below 128 KiB";
+/// Size from which the sentence of [`MEAN`] says nothing, KiB.
+const SMALL_KIB: u32 = 128;
 const CALIBRATED: &str =
     "timing fig8 was calibrated to this figure (docs/design/models.md, F1 to F3): no prediction";
 const FITTED: &str =
@@ -77,6 +80,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let found = times(plan, outcomes, DEVICE, timing)?;
         section.rows.extend(rows(&found.fresh, timing)?);
         section.plots.push(plotted(&found.fresh, timing));
+        section.plots.push(compared(&found.fresh, timing)?);
         for (state, sizes) in [("fresh", &found.fresh), ("used", &found.used)] {
             let caption = format!("{state} device, timing {timing}, microseconds");
             section.tables.push((caption, head(), lines(sizes)));
@@ -110,9 +114,14 @@ fn words() -> Vec<String> {
     ]
 }
 
+/// The name of a size, as the table of published values has it.
+fn name(size: &Size) -> String {
+    format!("{} KiB", size.kib)
+}
+
 /// Mean gain of direct persistence below 128 KiB.
 fn small(sizes: &[Size]) -> f64 {
-    let small = sizes.iter().filter(|s| s.kib < 128).map(Size::gain);
+    let small = sizes.iter().filter(|s| s.kib < SMALL_KIB).map(Size::gain);
     mean(&small.collect::<Vec<_>>())
 }
 
@@ -125,7 +134,6 @@ fn on_card(card: &Card, sizes: &[Size]) -> Row {
 fn rows(sizes: &[Size], timing: &str) -> Result<Vec<Row>, PaperError> {
     let table = published()?;
     let note = if timing == FIT { FITTED } else { CALIBRATED };
-    let name = |size: &Size| format!("{} KiB", size.kib);
     let mut rows = Vec::new();
     for size in sizes {
         let of = name(size);
@@ -214,5 +222,39 @@ fn plotted(sizes: &[Size], timing: &str) -> (String, plot::Plot) {
     }
     let title = format!("A commit of n KiB, timing {timing}");
     let drawn = plot::stacked_bars(&title, "ms", &parts.map(String::from), &bars);
-    ("F: flush at the end, D: direct persistence.".into(), drawn)
+    let caption = "F: flush at the end, D: direct persistence.";
+    let why = "it tells the flush's share, and how much longer F takes, which are drawn below";
+    (without_published(caption, why), drawn)
+}
+
+/// What the paper tells of the commits: the share of the flush, and what it costs.
+fn compared(sizes: &[Size], timing: &str) -> Result<(String, plot::Plot), PaperError> {
+    let (share, longer) = (
+        "flush over the commit",
+        "write and flush over direct, longer by",
+    );
+    let groups: Vec<String> = sizes.iter().map(name).collect();
+    let bars = [
+        (
+            share.to_string(),
+            sizes.iter().map(Size::flush_share).collect(),
+        ),
+        (longer.to_string(), sizes.iter().map(Size::gain).collect()),
+    ];
+    let title = format!("What a flush at the end costs, timing {timing}");
+    let drawn = plot::grouped_bars(&title, "fraction", &groups, &bars);
+    let table = published()?;
+    let mut marks = Vec::new();
+    for size in sizes {
+        let of = name(size);
+        let least = table.get(FIGURE, SHARE, Some(&of));
+        marks.extend(least.mark(Some(share), group(&of)));
+        if size.kib < SMALL_KIB {
+            let mean = table.get(FIGURE, MEAN, None);
+            marks.extend(mean.mark(Some(longer), group(&of)));
+        }
+    }
+    let caption =
+        "The published 30 % are the mean below 128 KiB, and stand at each of those sizes.";
+    Ok((caption.into(), drawn.beside(&marks)))
 }

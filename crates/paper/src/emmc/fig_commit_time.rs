@@ -6,9 +6,10 @@ use super::job::{Job, Outcomes};
 use super::plan::{BASE, FIG8, Plan, Source};
 use super::published;
 use crate::PaperError;
+use crate::beside::group;
 use crate::characterise::{Paths, Traffic};
-use crate::{Experiment, Section};
-use report::plot;
+use crate::{Experiment, Section, Table};
+use report::plot::{self, Mark, Says};
 
 const ITEM: &str =
     "commit time ratio: commit block and flush over all synchronous waits of a persistence path";
@@ -60,14 +61,13 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             lines.push(line(&source.name(), t));
             shown.push((source.name(), tenths(&t.paths)));
         }
-        let groups: Vec<String> = (0..10)
-            .map(|n| format!("{}-{} %", n * 10, n * 10 + 10))
-            .collect();
+        let groups: Vec<String> = (0..10).map(tenth).collect();
         let title = format!("Persistence paths by commit time ratio, timing {timing}");
         let drawn = plot::grouped_bars(&title, "share of the paths", &groups, &shown);
-        section
-            .plots
-            .push(("Bars of an app add up to 1.".into(), drawn));
+        let caption =
+            "Bars of an app add up to 1. The published range of an app's ratio is marked.";
+        let drawn = drawn.beside(&marks(&table));
+        section.plots.push((caption.into(), drawn));
         let caption = format!("Mean waits of a persistence path in microseconds, timing {timing}");
         section.tables.push((caption, head(), lines));
     }
@@ -84,6 +84,33 @@ fn words() -> Vec<String> {
          its queue, no throttled clock."
             .into(),
     ]
+}
+
+/// The name of a tenth of all ratios.
+fn tenth(n: u32) -> String {
+    format!("{}-{} %", n * 10, n * 10 + 10)
+}
+
+/// The tenths that the published range has, which is one for all apps.
+fn marks(table: &Table) -> Vec<Mark> {
+    let all = table.all().iter();
+    let of = all
+        .filter(|p| p.figure == "Fig 7" && p.item == ITEM)
+        .take(1);
+    let marks = of.flat_map(|published| {
+        let (low, high) = published.range.unwrap_or_default();
+        let tenths = [low, high].map(|ratio| (ratio * 10.0).round() as u32);
+        (tenths[0]..tenths[1]).filter_map(|n| {
+            let mark = published.mark(None, group(&tenth(n)))?;
+            let what = format!("Fig 7: {ITEM}");
+            Some(Mark {
+                what,
+                says: Says::Here,
+                ..mark
+            })
+        })
+    });
+    marks.collect()
 }
 
 fn tenths(paths: &Paths) -> Vec<f64> {

@@ -12,6 +12,7 @@ use super::measure::{journal_blocks, ratio};
 use super::plan::{BASE, BOTH, Pace, Plan};
 use super::published;
 use crate::PaperError;
+use crate::beside::{group, without_published};
 use crate::{Row, Section};
 use report::plot;
 use report::results::Run;
@@ -140,7 +141,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             let lines = lines(plan, outcomes, scheme, timing)?;
             section.rows.extend(rows(plan, &lines, scheme, timing)?);
             section.tables.push(table(plan, &lines, scheme, timing));
-            section.plots.push(plotted(plan, &lines, scheme, timing));
+            section.plots.push(plotted(plan, &lines, scheme, timing)?);
         }
     }
     Ok(section)
@@ -253,7 +254,12 @@ fn table(plan: &Plan, lines: &[Line<'_>], scheme: &str, timing: &str) -> crate::
     (caption, head, body.collect())
 }
 
-fn plotted(plan: &Plan, lines: &[Line<'_>], scheme: &str, timing: &str) -> (String, plot::Plot) {
+fn plotted(
+    plan: &Plan,
+    lines: &[Line<'_>],
+    scheme: &str,
+    timing: &str,
+) -> Result<(String, plot::Plot), PaperError> {
     let sizes: Vec<String> = sizes(plan).iter().map(u32::to_string).collect();
     let base = sizes.iter().position(|mib| *mib == DEFAULT_MIB.to_string());
     let bars: Vec<(String, Vec<f64>)> = lines
@@ -266,10 +272,23 @@ fn plotted(plan: &Plan, lines: &[Line<'_>], scheme: &str, timing: &str) -> (Stri
         .collect();
     let title = format!("{scheme} over the size of the journal in MiB, timing {timing}");
     let drawn = plot::grouped_bars(&title, "over 256 MiB", &sizes, &bars);
-    (
-        "Rates over those with 256 MiB: more is better.".into(),
-        drawn,
-    )
+    let caption = "Rates over those with 256 MiB: more is better.";
+    if scheme != BOTH {
+        let why = "it names a size for both mechanisms, and none for the baseline";
+        return Ok((without_published(caption, why), drawn));
+    }
+    let table = published()?;
+    let from = table.get(FIGURE, ITEM, None);
+    let size = from.value.unwrap_or_default().to_string();
+    let mark = from.mark(None, group(&size)).map(|mark| plot::Mark {
+        says: plot::Says::Here,
+        ..mark
+    });
+    let marks: Vec<_> = mark.into_iter().collect();
+    let caption = format!(
+        "{caption} From the size that is marked on, a larger one gains nothing in the paper."
+    );
+    Ok((caption, drawn.beside(&marks)))
 }
 
 fn words(plan: &Plan) -> Vec<String> {

@@ -8,9 +8,9 @@ use super::plan::{COALITION, FIG8, Plan, Source};
 use super::{characterised, published};
 use crate::PaperError;
 use crate::characterise::{Distribution, Role, Traffic};
-use crate::{Row, Section};
+use crate::{Published, Row, Section};
 use base::BLOCK_BYTES;
-use report::plot;
+use report::plot::{self, At, Mark, Says};
 use std::collections::BTreeMap;
 
 /// Bytes that the header of a coalition block leaves for records.
@@ -56,6 +56,9 @@ pub fn blocks(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
         "bytes of 4096",
         &lines,
     );
+    let percent = BLOCK_BYTES as f64 / 100.0;
+    let marks = table.get("Fig 6", item, None).mark(None, At::X(percent));
+    let marks: Vec<_> = marks.into_iter().collect();
     Ok(Section {
         title: "Fig 6: modified bytes of the metadata blocks in the journal".into(),
         words: vec![
@@ -68,7 +71,7 @@ pub fn blocks(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
         ],
         rows,
         tables: vec![by_role(&apps)],
-        plots: vec![("1 stands for 0 and 1 bytes.".into(), drawn)],
+        plots: vec![("1 stands for 0 and 1 bytes.".into(), drawn.beside(&marks))],
     })
 }
 
@@ -216,6 +219,19 @@ pub fn commits(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             head.map(String::from).into(),
             lines,
         )],
-        plots: vec![("A line an app.".into(), drawn)],
+        plots: vec![(
+            "A line an app. A published median of at most so much is half of the commits, or more, at or below it.".into(),
+            drawn.beside(half(table.get("Fig 9", item, None)).as_slice()),
+        )],
+    })
+}
+
+/// A published median of at most so much, as half of the commits or more at or below it.
+fn half(published: &Published) -> Option<Mark> {
+    let median = published.value? * BLOCK_BYTES as f64;
+    let mark = published.mark(None, At::X(median))?;
+    Some(Mark {
+        says: Says::Least(0.5),
+        ..mark
     })
 }

@@ -7,6 +7,7 @@ use super::measure::{PARTS, blocks_per_commit, decrease, mean, parts_us};
 use super::plan::{AHEAD, BASE, BOTH, COALITION, FIG8, Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
+use crate::beside::group;
 use crate::{Experiment, Row, Section};
 use report::plot;
 use report::results::Run;
@@ -117,6 +118,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let names: Vec<String> = paths.sources.iter().map(Source::short).collect();
         let title = format!("Mean time of a sync over the baseline's, timing {timing}");
         let drawn = plot::grouped_bars(&title, "fraction", &names, &shown);
+        let drawn = drawn.beside(&paths.marks()?);
         section.plots.push(("Less is better.".into(), drawn));
         section.tables.push(paths.listed(timing));
     }
@@ -156,6 +158,17 @@ impl<'a> Paths<'a> {
         pairs
             .map(|(base, run)| decrease(mean(base), mean(run)))
             .collect()
+    }
+
+    /// The published decreases, as what is left.
+    fn marks(&self) -> Result<Vec<plot::Mark>, PaperError> {
+        let table = published()?;
+        let mark = |source: &Source| {
+            let published = table.get(FIGURE, ITEM, Some(source.app));
+            let mark = published.mark(Some(AHEAD), group(&source.short()))?;
+            Some(mark.turned(|decrease| 1.0 - decrease))
+        };
+        Ok(self.sources.iter().filter_map(mark).collect())
     }
 
     fn rows(

@@ -11,6 +11,7 @@ use super::measure::ratio;
 use super::plan::{BASE, BOTH, BOTH_ALWAYS, FIG8, Plan};
 use super::published;
 use crate::PaperError;
+use crate::beside::{group, percent};
 use crate::{Experiment, Row, Section};
 use report::plot;
 use report::results::Run;
@@ -93,7 +94,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let drawn = plot::grouped_bars(&title, "gain, %", &KINDS.map(String::from), &bars);
         section.plots.push((
             "Transactions per second by journal mode: more is better.".into(),
-            drawn,
+            drawn.beside(&marks()?),
         ));
         section.rows.extend(beside(plan, outcomes, timing)?);
         section.tables.push(parts(plan, outcomes, timing)?);
@@ -103,6 +104,17 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
 
 fn item(kind: &str) -> String {
     format!("SQLite {kind}, transactions per second of both over the baseline")
+}
+
+/// The published gains, per cent.
+fn marks() -> Result<Vec<plot::Mark>, PaperError> {
+    let table = published()?;
+    let mark = |kind| {
+        let published = table.get(FIGURE, &item(kind), None);
+        let mark = published.mark(Some(MODE.word()), group(kind))?;
+        Some(mark.map(percent))
+    };
+    Ok(KINDS.into_iter().filter_map(mark).collect())
 }
 
 fn judged(kind: &str, gain: f64, base: &Run, both: &Run) -> Result<Row, PaperError> {

@@ -6,6 +6,7 @@ use super::measure::{data_blocks, decrease, home_blocks, journal_blocks, metadat
 use super::plan::{BASE, COALITION, FIG8, Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
+use crate::beside::group;
 use crate::{Experiment, Published, Row, Section};
 use report::plot;
 use report::results::Run;
@@ -125,7 +126,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     };
     let mut shown = SCHEMES.map(|scheme| (scheme.to_string(), Vec::new()));
     let mut names = Vec::new();
-    let mut lines = Vec::new();
+    let (mut lines, mut marks) = (Vec::new(), Vec::new());
     for source in plan.sources() {
         let run = |scheme| run_of(outcomes, &job(plan, &source, scheme, Some(HOST)));
         let all = Volumes {
@@ -149,6 +150,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
                 decrease_on((plan, outcomes), &source, Some(OFTEN))?,
             ),
         ];
+        let mark = published.mark(Some(COALITION), group(&source.short()));
+        marks.extend(mark.map(|mark| mark.turned(|decrease| 1.0 - decrease)));
         section.rows.extend(all.rows(&source, published, &others));
     }
     section.rows.sort_by_key(|row| row.item.clone());
@@ -159,7 +162,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         &shown,
     );
     let caption = "All blocks that the app's run sends to the device, home writes included.";
-    section.plots.push((caption.into(), drawn));
+    section.plots.push((caption.into(), drawn.beside(&marks)));
     let head = ["app", "scheme", "data", "journal", "home"].map(String::from);
     let caption = "Blocks of 4 KiB.";
     section.tables.push((caption.into(), head.into(), lines));

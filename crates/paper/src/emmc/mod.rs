@@ -9,6 +9,7 @@ mod cards;
 mod change;
 mod characterised;
 pub mod choosing;
+mod choosing_life;
 pub mod creation;
 mod fig_background;
 mod fig_barrier;

@@ -5,10 +5,12 @@
 //! of a flush with one dirty block of 4 KiB; a card of the series of flush costs has the same F
 //! under both timing sets, the others have that of the standard card under the set.
 
+use super::fig_performance::published_means;
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean};
 use super::plan::{DEVICE, FIG8, Pace, Plan, Source};
 use crate::PaperError;
+use crate::beside::group;
 use crate::{Row, Section};
 use report::plot;
 use report::results::Run;
@@ -207,7 +209,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         }
         section.words.push(crossings(&all, timing));
         section.tables.push(table(plan, &all, timing));
-        section.plots.push(plotted(&all, timing));
+        section.plots.push(plotted(&all, timing)?);
     }
     Ok(section)
 }
@@ -259,7 +261,7 @@ fn table(plan: &Plan, all: &Measured<'_>, timing: &str) -> crate::Listed {
     )
 }
 
-fn plotted(all: &Measured<'_>, timing: &str) -> (String, plot::Plot) {
+fn plotted(all: &Measured<'_>, timing: &str) -> Result<(String, plot::Plot), PaperError> {
     let groups: Vec<String> = all.iter().map(|(card, _)| card.name.into()).collect();
     let series = SCHEMES.iter().enumerate().map(|(s, scheme)| {
         let values = all.iter().map(|(_, gains)| gains.mean(s) * 100.0);
@@ -268,10 +270,10 @@ fn plotted(all: &Measured<'_>, timing: &str) -> (String, plot::Plot) {
     let series: Vec<(String, Vec<f64>)> = series.collect();
     let title = format!("Gain over jbd2 by card, mean over the apps, timing {timing}");
     let drawn = plot::grouped_bars(&title, "gain, %", &groups, &series);
-    (
-        "What the schemes gain where flushes or packs are others: more is better.".into(),
-        drawn,
-    )
+    let caption = "What the schemes gain where flushes or packs are others: more is better. The published means (Fig 13) are those of the paper's card, \
+                   for which the first stands.";
+    let marks = published_means(&group(CARDS[0].name))?;
+    Ok((caption.into(), drawn.beside(&marks)))
 }
 
 /// F of the ordinary card under a timing set, milliseconds (docs/design/models.md, `F3` and

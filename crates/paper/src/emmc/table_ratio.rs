@@ -7,6 +7,7 @@ use super::plan::{BASE, COALITION, COALITION_ALWAYS, COUNTED, FIG8, OTHER_CALLS}
 use super::plan::{Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
+use crate::beside::group;
 use crate::{Experiment, Published, Row, Section};
 use report::plot;
 
@@ -66,9 +67,16 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     }
     section.rows.sort_by_key(|row| row.item.clone());
     let drawn = plot::grouped_bars("Journal block ratio", "fraction", &names, &shown);
+    let mut marks = Vec::new();
+    for (source, _) in &all {
+        for (item, scheme) in [BASE_ITEM, COALITION_ITEM].into_iter().zip(SCHEMES) {
+            let published = table.get("Table 4", item, Some(source.app));
+            marks.extend(published.mark(Some(scheme), group(&source.short())));
+        }
+    }
     section.plots.push((
         "Share of journal blocks in what is written before a sync returns: less is better.".into(),
-        drawn,
+        drawn.beside(&marks),
     ));
     Ok(section)
 }

@@ -8,6 +8,7 @@ use super::scale::{CORES, DEVICE, PAPER_OBJECTS, ring};
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::PaperError;
+use crate::beside::{group, percent};
 use crate::{Experiment, Row, Section, number};
 use base::Nanos;
 use report::plot;
@@ -105,13 +106,18 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut rows = Vec::new();
     let mut lines = Vec::new();
-    let mut bars = Vec::new();
+    let (mut bars, mut marks) = (Vec::new(), Vec::new());
+    let table = published();
     for kept in KEPT {
         let of = |op| lost(outcomes, &job(plan, op, kept));
         let found = Op::FOUR.into_iter().map(of);
         let found = found.collect::<Result<Vec<&Lost>, PaperError>>()?;
-        let shares = found.iter().map(|l| l.worst().share() * 100.0).collect();
+        let mut shares: Vec<f64> = found.iter().map(|l| l.worst().share() * 100.0).collect();
+        shares.push(shares.iter().copied().fold(0.0, f64::max));
         bars.push((name(kept), shares));
+        let said = judged(kept.0).map(|(figure, item)| table.get(figure, item, None));
+        let mark = said.and_then(|said| said.mark(Some(&name(kept)), group(LARGEST)));
+        marks.extend(mark.map(|mark| mark.map(percent)));
         for (op, found) in Op::FOUR.iter().zip(&found) {
             lines.push(line(op.word(), &name(kept), found));
         }
@@ -121,7 +127,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         rows.extend(of_system(plan, kept, &found, &more));
     }
     let title = "Lost at the worst moment, of what was done";
-    let drawn = plot::grouped_bars(title, "%", &Op::FOUR.map(|op| op.word().to_string()), &bars);
+    let groups = Op::FOUR.iter().map(|op| op.word()).chain([LARGEST]);
+    let groups: Vec<String> = groups.map(String::from).collect();
+    let drawn = plot::grouped_bars(title, "%", &groups, &bars);
+    let caption = format!("{title}. Published is the largest of the four operations.");
     let head = [
         "operation",
         "system",
@@ -145,7 +154,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             head.map(String::from).into(),
             lines,
         )],
-        plots: vec![(format!("{title}."), drawn)],
+        plots: vec![(caption, drawn.beside(&marks))],
     })
 }
 
@@ -172,15 +181,12 @@ fn line(op: &str, system: &str, found: &Lost) -> Vec<String> {
 const FIGURE_60: &str = "Fig 2c";
 const FIGURE_1: &str = "Fig 2d";
 
-/// `more` are the runs with [`MORE`] times the objects, of systems that are judged.
-fn of_system(plan: &Plan, kept: Kept, found: &[&Lost], more: &[&Lost]) -> Vec<Row> {
-    let (system, _, period) = kept;
-    let table = published();
-    let share = |l: &&Lost| l.worst().share();
-    let largest = found.iter().map(share).fold(0.0, f64::max);
-    let name = name(kept);
-    let mut rows = Vec::new();
-    let judged = match system {
+/// The group of bars with the largest of the operations.
+const LARGEST: &str = "largest";
+
+/// Figure and item of a system of which the paper has a value.
+fn judged(system: System) -> Option<(&'static str, &'static str)> {
+    match system {
         System::Checkpoint60 => Some((
             FIGURE_60,
             "lost at a cut with an interval of 60 s, largest of the four",
@@ -190,8 +196,18 @@ fn of_system(plan: &Plan, kept: Kept, found: &[&Lost], more: &[&Lost]) -> Vec<Ro
             "lost at a cut with an interval of 1 s, largest of the four",
         )),
         _ => None,
-    };
-    match judged {
+    }
+}
+
+/// `more` are the runs with [`MORE`] times the objects, of systems that are judged.
+fn of_system(plan: &Plan, kept: Kept, found: &[&Lost], more: &[&Lost]) -> Vec<Row> {
+    let (system, _, period) = kept;
+    let table = published();
+    let share = |l: &&Lost| l.worst().share();
+    let largest = found.iter().map(share).fold(0.0, f64::max);
+    let name = name(kept);
+    let mut rows = Vec::new();
+    match judged(system) {
         Some((figure, item)) => {
             let published = table.get(figure, item, None);
             let row = Row::judged(published, largest).because(&why(plan, found));

@@ -9,10 +9,11 @@ use super::scale::{CORES, DEVICE, VOLUME};
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Experiment, Listed, Row, Section, number};
+use crate::beside::times;
+use crate::{Experiment, Listed, Published, Row, Section, number};
 use crash::campaign::Reach;
 use crash::case::Case;
-use report::plot;
+use report::plot::{self, At, Mark};
 
 const FIGURE: &str = "5.4";
 /// Bytes of the paper's ring.
@@ -427,9 +428,43 @@ impl Found<'_> {
             }
             let title = format!("Time of the mount, files {}", act.name());
             let drawn = plot::lines(&title, ("files", "ms"), &series);
-            plots.push(("A mount behind a cut.".into(), drawn));
+            let caption =
+                "A mount behind a cut. Published are 35 ms of a rollback, and the others over it.";
+            plots.push((caption.into(), drawn.beside(&self.marks(act))));
         }
         Ok(plots)
+    }
+
+    /// The published times and those that follow from the published quotients, milliseconds.
+    fn marks(&self, act: Act) -> Vec<Mark> {
+        let table = published();
+        let of = |item: &str| table.get(FIGURE, item, None);
+        let (_, most) = self.ends();
+        let at = |files: u32| At::X(files.into());
+        let rollback = of("rollback to a checkpoint: time");
+        let base = rollback.value.unwrap_or_default();
+        let many = of("time of F2FSJ over rollback, 8 K files");
+        let own = base * times(many.value.unwrap_or_default());
+        let mut marks = Vec::new();
+        let mut add = |way: Way, of: &Published, files: u32, ms: &dyn Fn(f64) -> f64| {
+            let mark = of.mark(Some(way.word()), at(files));
+            marks.extend(mark.map(|mark| mark.map(ms)));
+        };
+        for files in counts(self.plan, act).into_iter().filter(|n| *n <= most) {
+            add(Way::Rollback, rollback, files, &|ms| ms);
+            if files < 4 * K && files < most {
+                let few = of("time of F2FSJ over rollback, fewer than 4 K files");
+                add(Way::F2fsj, few, files, &|over| base * over);
+            }
+        }
+        add(Way::F2fsj, many, most, &|gain| base * times(gain));
+        let ext4 = of("time of ext4 over F2FSJ");
+        add(Way::Ext4, ext4, most, &|over| own * over);
+        if Way::RollForward.can(act) {
+            let forward = of("time of roll-forward over F2FSJ");
+            add(Way::RollForward, forward, most, &|gain| own * times(gain));
+        }
+        marks
     }
 }
 

@@ -9,12 +9,16 @@ use super::sized::{gain, job, rate};
 use super::system::{IDEAS, System, ideas};
 use super::{Plan, published};
 use crate::PaperError;
+use crate::beside::{group, without_published};
 use crate::{Experiment, Row, Section, number};
 use report::plot;
 
 const FIGURE: &str = "Fig 16";
 /// Least gain that is divided into shares: a smaller one would be a divisor near zero.
 const LEAST_GAIN: f64 = 0.02;
+
+/// The group of bars with the means over the operations.
+const MEAN: &str = "mean";
 
 fn count(plan: &Plan) -> u32 {
     plan.pick(16_000, 2_000, 200)
@@ -90,7 +94,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         words: words(plan, &shown),
         rows: rows(&shown),
         tables: vec![values_table(&shown), sets_table(&shown)],
-        plots: vec![plotted(&shown)],
+        plots: vec![shares(&shown), plotted(&shown)],
     })
 }
 
@@ -208,6 +212,36 @@ fn sets_table(shown: &[Shown]) -> crate::Listed {
     )
 }
 
+/// The ideas' shares of the gain, on the operations that have one, beside the published shares.
+fn shares(shown: &[Shown]) -> (String, plot::Plot) {
+    let having = shown.iter().filter_map(|s| Some((s.name, s.shares()?)));
+    let mut having: Vec<(&str, [f64; PLAYERS])> = having.collect();
+    if !having.is_empty() {
+        let count = having.len() as f64;
+        let mean = |n: usize| having.iter().map(|(_, of)| of[n]).sum::<f64>() / count;
+        having.push((MEAN, std::array::from_fn(mean)));
+    }
+    let groups: Vec<String> = having.iter().map(|(name, _)| (*name).into()).collect();
+    let series = IDEAS.iter().enumerate();
+    let series: Vec<(String, Vec<f64>)> = series
+        .map(|(n, idea)| {
+            (
+                idea.to_string(),
+                having.iter().map(|(_, of)| of[n]).collect(),
+            )
+        })
+        .collect();
+    let drawn = plot::grouped_bars("Shares of the gain", "of the gain", &groups, &series);
+    let table = published();
+    let mark = |idea: &&str| {
+        let item = format!("{idea}: part of the gain");
+        table.get(FIGURE, &item, None).mark(Some(idea), group(MEAN))
+    };
+    let marks: Vec<_> = IDEAS.iter().filter_map(mark).collect();
+    let caption = "Operations on which F2FSJ gains too little to be divided are left out.";
+    (caption.into(), drawn.beside(&marks))
+}
+
 fn plotted(shown: &[Shown]) -> (String, plot::Plot) {
     let groups: Vec<String> = shown.iter().map(|s| s.name.to_string()).collect();
     let values: Vec<_> = shown
@@ -224,10 +258,9 @@ fn plotted(shown: &[Shown]) -> (String, plot::Plot) {
         &groups,
         &series,
     );
-    (
-        "What each idea adds to the throughput of a journal of pages.".into(),
-        drawn,
-    )
+    let caption = "What each idea adds to the throughput of a journal of pages.";
+    let why = "it tells shares of the gain, which are drawn above";
+    (without_published(caption, why), drawn)
 }
 
 #[cfg(test)]

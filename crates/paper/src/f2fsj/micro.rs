@@ -8,10 +8,11 @@ use super::measure::Measured;
 use super::names::{At, Op};
 use super::scale::DEVICE;
 use super::system::System;
-use super::{Plan, published};
+use super::{DERIVED, Plan, published};
 use crate::PaperError;
+use crate::beside::{group, times};
 use crate::{Experiment, Listed, Row, Section, Table, number};
-use report::plot;
+use report::plot::{self, Mark};
 
 /// The systems, in the order of tables.
 pub const SYSTEMS: [System; 6] = [
@@ -455,7 +456,32 @@ fn bars(found: &Found<'_>) -> Result<(String, plot::Plot), PaperError> {
             Op::ALL.iter().map(|op| Ok(over(op)? + 1.0)).collect();
         series.push((title(system), values?));
     }
-    let caption = "Throughput over that of checkpoint-60";
-    let drawn = plot::grouped_bars(caption, "times", &groups, &series);
-    Ok((caption.into(), drawn))
+    let title = "Throughput over that of checkpoint-60";
+    let drawn = plot::grouped_bars(title, "times", &groups, &series);
+    let caption = format!("{title}. {DERIVED}");
+    Ok((caption, drawn.beside(&marks())))
+}
+
+/// The published gains as multiples of checkpoint-60, each on the system that is not F2FSJ, or on
+/// F2FSJ where it is over checkpoint-60.
+fn marks() -> Vec<Mark> {
+    use System::{Checkpoint60, Ext4, F2fsj};
+    let table = published();
+    let of = |op: Op, (a, b): (System, System)| {
+        let item = format!("{}: {} over {}", op.word(), title(a), title(b));
+        table.get(FIGURE, &item, None)
+    };
+    let mut marks = Vec::new();
+    for Compared { op, pair } in PUBLISHED {
+        let own = of(op, (F2fsj, Checkpoint60)).value.map_or(1.0, times);
+        let mark = |system: System| of(op, pair).mark(Some(&title(system)), group(op.word()));
+        let ext4 = || mark(Ext4);
+        marks.extend(match pair {
+            (F2fsj, Checkpoint60) => mark(F2fsj).map(|m| m.map(times)),
+            (F2fsj, _) => ext4().map(|m| m.turned(|gain| own / times(gain))),
+            (Checkpoint60, _) => ext4().map(|m| m.turned(|gain| 1.0 / times(gain))),
+            _ => ext4().map(|m| m.map(|gain| own * times(gain))),
+        });
+    }
+    marks
 }

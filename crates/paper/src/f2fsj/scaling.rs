@@ -6,8 +6,9 @@ use super::measure::{BenchJob, Measured};
 use super::names::Op;
 use super::sized::{gain, job, rate};
 use super::system::System;
-use super::{Plan, published};
+use super::{DERIVED, Plan, published};
 use crate::PaperError;
+use crate::beside::{group, times, without_published};
 use crate::{Experiment, Row, Section, number};
 use report::plot;
 use std::collections::BTreeMap;
@@ -154,6 +155,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         beyond.extend(rows_beyond(&runs));
         section.tables.push(listed(plan, &runs));
         section.plots.push(plotted(plan, &runs));
+        section.plots.push(compared(plan, &runs));
     }
     section.rows = [over, beyond].concat();
     Ok(section)
@@ -233,7 +235,39 @@ fn plotted(plan: &Plan, runs: &Runs<'_>) -> (String, plot::Plot) {
         &groups,
         &SYSTEMS.map(one),
     );
-    (format!("{}: more is better.", runs.name), drawn)
+    let why = "it tells gains over other systems, which are drawn below";
+    let caption = format!("{}: more is better.", runs.name);
+    (without_published(&caption, why), drawn)
+}
+
+/// The rates over that of stock F2FS with as many processes.
+fn compared(plan: &Plan, runs: &Runs<'_>) -> (String, plot::Plot) {
+    let all = processes(plan);
+    let groups: Vec<String> = all.iter().map(|n| n.to_string()).collect();
+    let one = |system: System| {
+        let over = |n: &u32| times(runs.gain((system, *n), (System::Checkpoint60, *n)));
+        (system.name(), all.iter().map(over).collect())
+    };
+    let title = format!("{} by processes, over checkpoint-60", runs.name);
+    let drawn = plot::grouped_bars(&title, "times", &groups, &SYSTEMS.map(one));
+    let (table, n) = (published(), runs.named);
+    let of = |other: &str| {
+        let item = format!("{}, {n} processes: F2FSJ over {other}", runs.name);
+        table.get(FIGURE, &item, None)
+    };
+    let at = || group(&n.to_string());
+    let stock = of("checkpoint-60");
+    let fast = times(stock.value.unwrap_or_default());
+    let own = stock.mark(Some(&System::F2fsj.name()), at());
+    let ext4 = of("ext4").mark(Some(&System::Ext4.name()), at());
+    let ext4 = ext4.map(|mark| mark.turned(|gain| fast / times(gain)));
+    let marks: Vec<_> = own
+        .map(|mark| mark.map(times))
+        .into_iter()
+        .chain(ext4)
+        .collect();
+    let caption = format!("{}: more is better. {DERIVED}", runs.name);
+    (caption, drawn.beside(&marks))
 }
 
 fn words(plan: &Plan) -> Vec<String> {

@@ -8,8 +8,8 @@ use super::names::{At, Op};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Listed, Row, Section, Table, number};
-use report::plot;
+use crate::{Listed, Published, Row, Section, Table, number};
+use report::plot::{self, Mark, Says};
 
 const FIGURE: &str = "5.2";
 
@@ -265,9 +265,26 @@ fn spent(found: &Found<'_>) -> Result<Listed, PaperError> {
 fn tail(op: Op, found: &Found<'_>) -> Result<(String, plot::Plot), PaperError> {
     let line = |system| Ok((title(system), found.of(op, system, At::Whole)?.cdf.clone()));
     let lines: Result<Vec<_>, PaperError> = SYSTEMS.into_iter().map(line).collect();
-    let caption = format!("{}: latency, all systems", op.word());
-    let drawn = plot::tail(&caption, "us", &lines?);
-    Ok((caption, drawn))
+    let title = format!("{}: latency, all systems", op.word());
+    let drawn = plot::tail(&title, "us", &lines?);
+    let worst = worst_published(op);
+    let at = worst.value.map(|ms| plot::At::X(ms * 1e3));
+    let mark = at.and_then(|at| worst.mark(Some(&self::title(System::Checkpoint60)), at));
+    let mark = mark.map(|mark| Mark {
+        says: Says::Here,
+        ..mark
+    });
+    let marks: Vec<_> = mark.into_iter().collect();
+    Ok((format!("{title}. {WORST}"), drawn.beside(&marks)))
+}
+
+/// What the captions say of the published worst latency.
+const WORST: &str = "Published is the worst latency of checkpoint-60 (Fig 2b), on another machine.";
+
+/// The worst latency of stock F2FS, milliseconds.
+fn worst_published(op: Op) -> Published {
+    let item = format!("{}: worst latency", op.word());
+    published().get("Fig 2b", &item, None).clone()
 }
 
 /// Plot of the longest operation in each slice of the run.
@@ -285,7 +302,12 @@ fn over_time(op: Op, found: &Found<'_>) -> Result<(String, plot::Plot), PaperErr
         Ok((title(system), points))
     };
     let lines: Result<Vec<_>, PaperError> = shown.into_iter().map(line).collect();
-    let caption = format!("{}: longest operation over the run", op.word());
-    let drawn = plot::lines(&caption, ("s", "us"), &lines?);
-    Ok((caption, drawn))
+    let title = format!("{}: longest operation over the run", op.word());
+    let drawn = plot::lines(&title, ("s", "us"), &lines?);
+    let mark = worst_published(op).mark(Some(&self::title(System::Checkpoint60)), plot::At::All);
+    let marks: Vec<_> = mark
+        .map(|mark| mark.map(|ms| ms * 1e3))
+        .into_iter()
+        .collect();
+    Ok((format!("{title}. {WORST}"), drawn.beside(&marks)))
 }

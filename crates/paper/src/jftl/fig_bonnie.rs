@@ -3,12 +3,19 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, log_blocks, rate, ratio};
+use super::plan::over_name;
 use super::plan::{Mode, Plan};
-use super::published;
+use super::{LOST, published};
 use crate::PaperError;
+use crate::beside::{group, times, without_published};
 use crate::{Experiment, Row, Section, number};
 use report::plot;
 use report::results::Run;
+
+const JOURNALED: &str = "journaled over ordered, largest file";
+const LEAST: &str = "ordered with JFTL over ordered, least of all sizes";
+const GROWTH: &str = "journaled, largest file over smallest";
+const GAIN: &str = "journaled with JFTL over journaled, gain at the largest file";
 
 /// Sizes of the file in MiB, ascending.
 fn sizes(plan: &Plan) -> &'static [u32] {
@@ -122,8 +129,59 @@ fn section(
         words: words(),
         rows: rows(figure, &lines, without_putc.as_deref()),
         tables,
-        plots: vec![(title, drawn)],
+        plots: vec![
+            (without_published(&title, LOST), drawn),
+            compared(figure, &groups, &lines),
+        ],
     })
+}
+
+/// What the text says of the figure: modes over one another.
+fn compared(figure: &str, groups: &[String], lines: &[(u32, Runs<'_>)]) -> (String, plot::Plot) {
+    use Mode::{Journaled, JournaledJftl, Ordered, OrderedJftl};
+    let pairs = [
+        (Journaled, Ordered),
+        (OrderedJftl, Ordered),
+        (JournaledJftl, Journaled),
+    ];
+    let mut series: Vec<(String, Vec<f64>)> = pairs
+        .iter()
+        .map(|(a, b)| {
+            let values = lines.iter().map(|(_, runs)| over(runs, *a, *b));
+            (over_name(*a, *b), values.collect())
+        })
+        .collect();
+    let journaled = lines.iter().map(|(_, runs)| rate(runs[Journaled as usize]));
+    let journaled: Vec<f64> = journaled.collect();
+    let over_first = journaled.iter().map(|of| ratio(*of, journaled[0]));
+    let grows = "journaled over its smallest file";
+    series.push((grows.into(), over_first.collect()));
+    let largest = &groups[groups.len() - 1..];
+    let (plain, remap) = (
+        over_name(Journaled, Ordered),
+        over_name(JournaledJftl, Journaled),
+    );
+    let said = [
+        (JOURNALED, plain.as_str(), largest),
+        (GROWTH, grows, largest),
+        (LEAST, &over_name(OrderedJftl, Ordered), groups),
+        (GAIN, &remap, largest),
+    ];
+    let table = published();
+    let mut marks = Vec::new();
+    for (item, series, groups) in said {
+        let of = table.get(figure, item, None);
+        let found = groups
+            .iter()
+            .filter_map(|name| of.mark(Some(series), group(name)));
+        marks.extend(found.map(|mark| if item == GAIN { mark.map(times) } else { mark }));
+    }
+    let title = format!("{figure}: modes over one another, over the size of the file (MiB)");
+    let drawn = plot::grouped_bars(&title, "times", groups, &series);
+    (
+        "What the text says of the figure.".into(),
+        drawn.beside(&marks),
+    )
 }
 
 fn words() -> Vec<String> {
@@ -144,22 +202,10 @@ fn values(lines: &[(u32, Runs<'_>)]) -> [(&'static str, f64); 4] {
     };
     let of = |runs: &Runs<'_>| rate(runs[Journaled as usize]);
     [
-        (
-            "journaled over ordered, largest file",
-            over(last, Journaled, Ordered),
-        ),
-        (
-            "ordered with JFTL over ordered, least of all sizes",
-            least(OrderedJftl, Ordered),
-        ),
-        (
-            "journaled, largest file over smallest",
-            ratio(of(last), of(first)),
-        ),
-        (
-            "journaled with JFTL over journaled, gain at the largest file",
-            over(last, JournaledJftl, Journaled) - 1.0,
-        ),
+        (JOURNALED, over(last, Journaled, Ordered)),
+        (LEAST, least(OrderedJftl, Ordered)),
+        (GROWTH, ratio(of(last), of(first))),
+        (GAIN, over(last, JournaledJftl, Journaled) - 1.0),
     ]
 }
 

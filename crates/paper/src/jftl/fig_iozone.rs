@@ -2,9 +2,11 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, rate, ratio};
+use super::plan::over_name;
 use super::plan::{Mode, Plan};
-use super::published;
+use super::{LOST, published};
 use crate::PaperError;
+use crate::beside::{group, without_published};
 use crate::{Experiment, Row, Section, number};
 use report::plot;
 use report::results::Run;
@@ -128,14 +130,14 @@ fn over(runs: &[&Run], a: Mode, b: Mode) -> f64 {
     ratio(rate(runs[a as usize]), rate(runs[b as usize]))
 }
 
+fn least_item(mode: Mode) -> String {
+    format!("{}, least of all records", over_name(mode, mode.copied()))
+}
+
 /// The row of the least gain of JFTL over its plain version.
 fn gains(figure: &str, lines: &Lines<'_>, mode: Mode) -> Row {
     let plain = mode.copied();
-    let item = format!(
-        "{} over {}, least of all records",
-        mode.word(),
-        plain.word()
-    );
+    let item = least_item(mode);
     let (kib, runs) = lines
         .iter()
         .min_by(|a, b| over(&a.1, mode, plain).total_cmp(&over(&b.1, mode, plain)))
@@ -201,6 +203,47 @@ fn ours(figure: &str, lines: &Lines<'_>) -> Vec<Row> {
     rows
 }
 
+/// What the text says of the figure: modes over one another, and over their smallest record.
+fn compared(figure: &str, groups: &[String], lines: &Lines<'_>) -> (String, plot::Plot) {
+    let remapped = [Mode::OrderedJftl, Mode::JournaledJftl];
+    let mut series = Vec::new();
+    let mut marks = Vec::new();
+    let table = published();
+    // A figure has no value of some of them.
+    let of = |item: &str| {
+        let mut all = table.all().iter();
+        all.find(|p| p.figure == figure && p.item == item)
+    };
+    for mode in remapped {
+        let name = over_name(mode, mode.copied());
+        let values = lines
+            .iter()
+            .map(|(_, runs)| over(runs, mode, mode.copied()));
+        series.push((name.clone(), values.collect()));
+        let said = of(&least_item(mode));
+        let at = groups.iter().map(|name| group(name));
+        marks.extend(at.filter_map(|at| said?.mark(Some(&name), at)));
+    }
+    for mode in [Mode::Ordered, Mode::Journaled] {
+        let name = format!("{} over its smallest record", mode.word());
+        let rates: Vec<f64> = lines
+            .iter()
+            .map(|(_, runs)| rate(runs[mode as usize]))
+            .collect();
+        let values = rates.iter().map(|of| ratio(*of, rates[0]));
+        series.push((name.clone(), values.collect::<Vec<f64>>()));
+        let said = of(&format!("{}, largest record over smallest", mode.word()));
+        let at = groups.last().map(|name| group(name));
+        marks.extend(at.and_then(|at| said?.mark(Some(&name), at)));
+    }
+    let title = format!("{figure}: modes over one another, over the size of a record (KiB)");
+    let drawn = plot::grouped_bars(&title, "times", groups, &series);
+    (
+        "What the text says of the figure.".into(),
+        drawn.beside(&marks),
+    )
+}
+
 fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperError> {
     let head: Vec<String> = ["record (KiB)"]
         .into_iter()
@@ -241,7 +284,10 @@ fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperErro
                 .into(),
         ],
         tables,
-        plots: vec![(title, drawn)],
+        plots: vec![
+            (without_published(&title, LOST), drawn),
+            compared(figure, &groups, lines),
+        ],
         ..Section::default()
     })
 }

@@ -41,7 +41,7 @@ impl Work for Job {
     fn run(&self) -> Result<Outcome, PaperError> {
         match self {
             Job::Run(config) => {
-                let finished = run::run(config, &mut |_, _| {})?;
+                let finished = run::run_once(config, &mut |_, _| {})?;
                 Ok(Outcome::Run(Box::new(finished.run)))
             }
             Job::Whole(config) => Ok(Outcome::Run(Box::new(run::run_whole(config)?))),

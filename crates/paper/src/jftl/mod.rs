@@ -101,6 +101,9 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
+/// Why the curves of a figure are not drawn.
+pub(crate) const LOST: &str = "its curves are lost; what the text says of them is drawn below";
+
 /// The committed table of published values.
 pub fn published() -> Table {
     let text = include_str!("published.toml");

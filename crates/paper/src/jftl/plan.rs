@@ -63,6 +63,11 @@ impl Mode {
     }
 }
 
+/// The name of the quotient of two modes.
+pub fn over_name(a: Mode, b: Mode) -> String {
+    format!("{} over {}", a.word(), b.word())
+}
+
 impl Plan {
     /// The plan of `varve paper jftl`.
     pub fn new(quick: bool, seed: u64) -> Plan {

@@ -57,6 +57,11 @@ fn every_published_value_has_its_row_in_one_section() {
         let made = study::report("jftl", &plan, (&parts, &outcomes), "c".into(), None);
         let (report, sections) = made.unwrap();
         assert_eq!(
+            study::silent(&sections),
+            Vec::<String>::new(),
+            "a plot without the published value"
+        );
+        assert_eq!(
             study::unanswered(&published(), &sections),
             Vec::<String>::new()
         );

@@ -6,6 +6,7 @@ use super::job::{Job, Outcomes, samples_of};
 use super::measure::ratio;
 use super::plan::{DEVICE, Plan};
 use crate::PaperError;
+use crate::beside::without_published;
 use crate::{Row, Section, number};
 use report::plot;
 
@@ -108,7 +109,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     }
     let title = "4 KiB programmed for each block that came home, by utilisation";
     let drawn = plot::grouped_bars(title, "blocks", &groups, &series);
-    section.plots.push((title.into(), drawn));
+    let caption = without_published(title, "it measures no full device");
+    section.plots.push((caption, drawn));
     let samples = plan.pick(16, 4);
     let head = ["utilisation", "home"].into_iter().map(String::from);
     section.tables.push((

@@ -8,7 +8,8 @@
 //! - E1: every set of lost parts that is tried is legal (posix-P2): what needs a lost part is lost,
 //!   too.
 //! - E2: the lost parts of an explanation are bad, and with any of them back the state is good.
-//!   They are the fewest if a single part, or those of a single call, are bad.
+//!   They are the fewest if a single part, or those of a single call, are bad. A broken promise is
+//!   told by parts whose loss breaks that promise: what would be bad without it is another mistake.
 //! - E3: a call is said to be durable only if the state is good without it.
 
 mod sentence;
@@ -117,6 +118,7 @@ pub fn explain(
         verdicts: Map::default(),
         judged: 0,
         limit: 0,
+        is_promise: false,
     };
     let why = court.bad(&state.tree, state.acknowledged)?;
     let why = why.ok_or(ExplainError::Unstable)?;
@@ -125,6 +127,7 @@ pub fn explain(
     };
     let whole = cut.tree(&cut.close([]));
     let told = court.fewest(&state.tree, &whole, state.acknowledged)?;
+    court.is_promise = told > 0 && court.bad(&state.tree, told - 1)?.is_none();
     court.begin();
     let lost = smallest(&mut court, &mut cut, lost, told)?;
     court.begin();
@@ -172,6 +175,8 @@ struct Court<'a, 'j> {
     verdicts: Map<(u64, usize), Option<String>>,
     judged: u64,
     limit: u64,
+    /// The state breaks a promise and is good without that.
+    is_promise: bool,
 }
 
 impl Court<'_, '_> {
@@ -189,6 +194,16 @@ impl Court<'_, '_> {
         };
         self.verdicts.insert(key, verdict.clone());
         Ok(verdict)
+    }
+
+    /// Whether a tree is bad in the way of the state (E2).
+    fn same(&mut self, tree: &Tree, told: usize) -> Result<bool, JudgeError> {
+        let without = told.checked_sub(1).filter(|_| self.is_promise);
+        Ok(self.bad(tree, told)?.is_some()
+            && match without {
+                Some(fewer) => self.bad(tree, fewer)?.is_none(),
+                None => true,
+            })
     }
 
     /// The fewest of the first `told` acknowledgements with which a bad tree is bad. `whole` is the
@@ -238,7 +253,7 @@ fn smallest(
         if court.is_over() {
             break;
         }
-        if court.bad(&cut.tree(&set), told)?.is_some() {
+        if court.same(&cut.tree(&set), told)? {
             return shrink(court, cut, set, told);
         }
     }
@@ -261,7 +276,7 @@ fn shrink(
             }
             let mut less = lost.clone();
             back.iter().for_each(|&at| less.remove(&cut.kept_with(at)));
-            if less != lost && court.bad(&cut.tree(&less), told)?.is_some() {
+            if less != lost && court.same(&cut.tree(&less), told)? {
                 lost = less;
             }
         }
@@ -287,10 +302,15 @@ fn earliest<'a>(
     while early.calls() < cut.calls() && !court.is_over() {
         let parts = names.iter().filter_map(|&name| early.find(name));
         let lost = early.close(parts.collect::<Vec<_>>());
-        let told = told.min(early.acknowledged());
+        let given = told.min(early.acknowledged());
+        if court.is_promise && given < told {
+            early.step()?;
+            continue;
+        }
+        let told = given;
         let whole = early.tree(&early.close([]));
         let between = court.bad(&whole, told)?.is_some();
-        if !between && court.bad(&early.tree(&lost), told)?.is_some() {
+        if !between && court.same(&early.tree(&lost), told)? {
             let lost = smallest(court, &mut early, lost, told)?;
             return Ok((early, lost, told));
         }

@@ -52,7 +52,7 @@ pub(super) fn explanation(found: Found<'_>) -> Explanation {
     };
     let before = match cause {
         Cause::Promise => promise,
-        Cause::Order => kept_calls.first().copied(),
+        Cause::Order => first_behind(&kept_calls, &lost_calls),
         Cause::Loss => lost_calls.last().map(|call| call + 1),
         Cause::Between | Cause::Other => None,
     };
@@ -77,6 +77,14 @@ pub(super) fn explanation(found: Found<'_>) -> Explanation {
         sentence,
         key,
     }
+}
+
+/// The first of the durable calls that comes behind a lost one: each of them is needed for the
+/// state, so a sync in front of that one mends it. If all come before what is lost, the first.
+fn first_behind(kept: &[usize], lost: &[usize]) -> Option<usize> {
+    let first = lost.first()?;
+    let behind = kept.iter().find(|&call| call > first);
+    behind.or(kept.first()).copied()
 }
 
 /// Parts that no other of them needs.

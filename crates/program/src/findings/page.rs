@@ -47,14 +47,14 @@ fn models(report: &Report) -> Markup {
     report::scrolled(&html! {
         table {
             thead { tr {
-                th { "model" }
-                @for head in ["cuts", "states", "trees", "bad", "beyond the bound"] { th { (head) } }
-                th.text { "verdict" }
+                th scope="col" { "model" }
+                @for head in ["cuts", "states", "trees", "bad", "beyond the bound"] { th scope="col" { (head) } }
+                th.text scope="col" { "verdict" }
             } }
             tbody {
                 @for model in &report.models {
                     tr {
-                        td { (model.name) } td { (model.cuts) } td { (model.states) } td { (model.trees) }
+                        th scope="row" { (model.name) } td { (model.cuts) } td { (model.states) } td { (model.trees) }
                         td.bad[model.bad > 0] { (model.bad) } td { (model.beyond) }
                         td.text {
                             @if let Some(why) = &model.gave_up { span.bad { "gave up: " (why) } }
@@ -97,7 +97,11 @@ fn lanes(story: &Lanes) -> Markup {
     let line = html! { tr.cut { td colspan=(width) { "power cut" } } };
     report::scrolled(&html! {
         table.lanes {
-            thead { tr { th { "call" } @for name in &story.names { th { (name) } } th {} th {} } }
+            thead { tr {
+                th scope="col" { "call" }
+                @for name in &story.names { th scope="col" { (name) } }
+                td {} td {}
+            } }
             tbody {
                 @for (n, row) in story.rows.iter().enumerate() {
                     @if n == cut { (line) }

@@ -62,6 +62,7 @@ fn explored() -> Explored {
             model("posix", vec![bad("p2", 7, 2), bad("p1", 3, 1)], None),
             model("f2fs", vec![bad("f's", 1, 2)], Some("too large".into())),
         ],
+        trees: 60,
         judged: 60,
         complete: true,
         verdicts: crate::explore::Verdicts::default(),

@@ -76,6 +76,16 @@ mod tests {
     }
 
     #[test]
+    fn what_it_says_does_not_tell_where_it_looked() {
+        let said = judged("cat $VARVE_DIR/none $VARVE_ACKED", &["a"]).expect("a verdict");
+        let Verdict::Bad(words) = said else {
+            panic!("{said:?}");
+        };
+        assert!(words.contains("$VARVE_DIR/none"), "{words}");
+        assert!(!words.contains("varve-judge-"), "{words}");
+    }
+
+    #[test]
     fn it_finds_the_tree_and_what_was_acknowledged() {
         let text = "test $(cat $VARVE_DIR/f) = content && test $VARVE_ACKED_COUNT = 2 \
                     && test \"$(tail -n 1 $VARVE_ACKED)\" = 'b c'";

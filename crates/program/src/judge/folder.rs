@@ -381,9 +381,20 @@ impl TreeFolder {
             self.acked = None;
         }
         let mut seen: BTreeSet<Vec<u8>> = BTreeSet::new();
-        if !self.is_whole(&[], &fs::symlink_metadata(&self.root)?)? {
-            // The root itself was changed: everything is made anew.
-            remove(&self.root)?;
+        let root = match fs::symlink_metadata(&self.root) {
+            Ok(meta) => Some(meta),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        let is_whole = match &root {
+            Some(meta) => self.is_whole(&[], meta)?,
+            None => false,
+        };
+        if !is_whole {
+            // The root itself was changed or removed: everything is made anew.
+            if root.is_some() {
+                remove(&self.root)?;
+            }
             fs::create_dir(&self.root)?;
             self.held.clear();
             let host = of_host(&fs::symlink_metadata(&self.root)?);
@@ -816,6 +827,17 @@ mod tests {
         folder.reads_show = false;
         fs::write(&path, [9; 9000]).unwrap();
         set_then(&path).unwrap();
+        folder.put_right().unwrap();
+        folder.set(&tree, &[]).unwrap();
+        holds(&folder, &tree);
+    }
+
+    #[test]
+    fn f1_a_tree_that_a_judge_has_removed_is_made_anew() {
+        let (_place, mut folder) = folder();
+        let tree = some_tree();
+        folder.set(&tree, &[]).unwrap();
+        fs::remove_dir_all(&folder.root).unwrap();
         folder.put_right().unwrap();
         folder.set(&tree, &[]).unwrap();
         holds(&folder, &tree);

@@ -257,13 +257,30 @@ impl Judge for All {
             return Ok(Verdict::Good);
         };
         for check in &mut self.checks {
-            let verdict = verdict(&mut **check, folder, tree, acknowledged)?;
-            if verdict != Verdict::Good {
-                return Ok(verdict);
+            match verdict(&mut **check, folder, tree, acknowledged)? {
+                Verdict::Good => {}
+                Verdict::Bad(words) => return Ok(Verdict::Bad(placeless(&words, folder))),
             }
         }
         Ok(Verdict::Good)
     }
+}
+
+/// What a check said, without the place of the folder, which is another one in each process: the
+/// same tree is told in the same words by all.
+fn placeless(words: &str, folder: &TreeFolder) -> String {
+    let mut words = words.to_string();
+    for (path, name) in [
+        (folder.path().to_path_buf(), "$VARVE_DIR"),
+        (folder.acked(), "$VARVE_ACKED"),
+    ] {
+        // Some programs tell the path without links.
+        let real = path.canonicalize().ok();
+        for path in real.iter().chain([&path]) {
+            words = words.replace(&path.display().to_string(), name);
+        }
+    }
+    words
 }
 
 /// Asks a judge until it has a verdict, each time about the whole tree: one that gave none may have

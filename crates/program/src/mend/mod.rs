@@ -3,7 +3,8 @@
 //!
 //! - M1: a mend is told only if no state of any model is bad with it, within the bound of the
 //!   exploration.
-//! - M2: without any one of its sites some state is bad. A smaller set of other sites may exist.
+//! - M2: without any one of its sites some state is bad, and so it is without the syncs of a site
+//!   that stand between the same calls (`narrow`). A smaller set of other sites may exist.
 //! - M3: the syncs that are not needed can all be left out together: the mended program without
 //!   them has no bad state.
 //! - M4: a finding that no sync mends does not hide the others: its states are passed over, which
@@ -13,6 +14,7 @@
 //! every turn.
 
 mod edit;
+mod narrow;
 
 pub use edit::{mended, without};
 
@@ -144,6 +146,7 @@ pub fn suggest(terms: &Terms<'_>, judge: &mut Judging<'_>) -> Result<Suggestion,
     if mender.is_through(&added) {
         added = mender.fewest(added)?;
         added = mender.without_idle(added)?;
+        added = mender.narrower(added)?;
     }
     if mender.unmended.is_empty() {
         needless = mender.needless(&added)?;
@@ -325,6 +328,23 @@ impl Mender<'_, '_> {
             }
         }
         Ok(added)
+    }
+
+    /// Without the parts of sites that the others make needless (M2).
+    fn narrower(&mut self, added: Vec<Added>) -> Result<Vec<Added>, ExplainError> {
+        let recording = self.terms.recording;
+        let mut parts = narrow::parts(recording, &added);
+        let mut at = parts.len();
+        while at > 0 {
+            at -= 1;
+            let part = parts.remove(at);
+            let is_whole = parts.iter().all(|other| other.site != part.site);
+            let syncs = all(parts.iter().map(|part| &part.added));
+            if is_whole || !part.inside || !self.is_good(&mended(recording, &syncs))? {
+                parts.insert(at, part);
+            }
+        }
+        Ok(narrow::joined(recording, parts))
     }
 
     /// Without the syncs that find nothing to sync by the rules of `posix`, if the other models

@@ -10,7 +10,7 @@
 //! - P2: a cut leaves every part that a completed sync covers, and with each part all that it
 //!   needs. Every set of parts with that is legal: nothing else orders them.
 //!
-//! What a sync covers and a part needs are the rules of [`rules`], which `track` and `parts` ask.
+//! What a sync covers and a part needs are the rules of `rules`, which `track` and `parts` ask.
 //! `allows` decides whether a tree is legal by P1 and P2 alone, without looking at sets.
 
 mod allows;

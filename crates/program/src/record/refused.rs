@@ -43,3 +43,41 @@ impl Refused {
         (!named.is_empty()).then(|| named.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(errno: Errno) -> FsResult<()> {
+        Err(errno.into())
+    }
+
+    #[test]
+    fn what_the_volume_lacks_is_counted_and_no_other_failure() {
+        let mut refused = Refused::default();
+        refused.note("fallocate", "a", &Ok(()));
+        refused.note("fallocate", "a", &failed(Errno::NoSpc));
+        assert_eq!(refused.words(), None);
+        refused.note("fallocate", "a", &failed(Errno::NotSup));
+        refused.note("fallocate", "a", &failed(Errno::NoSys));
+        refused.note("fallocate", "b", &failed(Errno::NotSup));
+        let words = "fallocate of a (2 times), fallocate of b";
+        assert_eq!(refused.words().as_deref(), Some(words));
+    }
+
+    #[test]
+    fn the_first_are_named_and_the_others_counted_up_to_a_limit() {
+        let mut refused = Refused::default();
+        for number in 0..COUNTED + 7 {
+            refused.add("rename", &format!("{number:04}"));
+        }
+        refused.add("rename", "0000");
+        let words = refused.words().expect("some");
+        assert!(
+            words.starts_with("rename of 0000 (2 times), rename of 0001, "),
+            "{words}"
+        );
+        let more = format!("rename of 0004, {} more calls", COUNTED - NAMED);
+        assert!(words.ends_with(&more), "{words}");
+    }
+}

@@ -240,6 +240,19 @@ fn r3_what_a_recording_has_no_word_for_is_refused() {
     assert_eq!(errno(rename(&*fs, "a", "b", whiteout)), Errno::Inval);
     let flags = fs.file_flags(ino).expect("it is there");
     assert_eq!(errno(fs.set_file_flags(ino, flags)), Errno::NotSup);
+    let collapse = FallocateMode::CollapseRange;
+    assert_eq!(errno(fs.fallocate(ino, collapse, 0, 4096)), Errno::NotSup);
+    let xattr = fs.setxattr(ino, b"nonsense.x", b"1", XattrMode::Any);
+    assert_eq!(errno(xattr), Errno::NotSup);
+    // A program that fails is told of them, and of no call that failed in another way.
+    assert_eq!(errno(fs.unlink(fs.root(), b"none")), Errno::NoEnt);
+    assert_eq!(
+        errno(rename(&*fs, "none", "b", RenameMode::Replace)),
+        Errno::NoEnt
+    );
+    let told = "fallocate(FALLOC_FL_COLLAPSE_RANGE) of a (2 times), fallocate(FALLOC_FL_INSERT_RANGE) of a, \
+                rename(RENAME_WHITEOUT) of a, setxattr(nonsense.x) of a";
+    assert_eq!(fs.refused().as_deref(), Some(told));
     let recording = end(&fs);
     assert_eq!(recording.calls.len(), 2);
     assert_eq!(

@@ -17,7 +17,7 @@
 //!   volume that holds the tree of the begin and no open write. Between two steps happens what the
 //!   run says and nothing else: the interval of the timer is longer than everything that calls wait
 //!   for, so it elapses in pauses only. A write is carried out page by page (in at most
-//!   [`steps::PIECES_MAX`] pieces), because commits and write-back fall between pages, too.
+//!   `steps::PIECES_MAX` pieces), because commits and write-back fall between pages, too.
 //! - B2: a commit is that of the timer: the run pauses for longer than its interval, in virtual
 //!   time, while no flusher runs. So what waits for its place stays where it is, as in Linux. (The
 //!   sync of a file would write it.) With `data=writeback` a commit does not wait for data that is
@@ -40,7 +40,7 @@
 //!
 //! - B5: `i` counts within an epoch: an epoch ends where nothing is dirty or uncommitted, and no
 //!   choice before its end can show behind it. So one run makes a choice in each epoch, and there
-//!   are as many runs as the longest epoch has steps, at most [`runs::FAMILY_MAX`] of a kind,
+//!   are as many runs as the longest epoch has steps, at most `runs::FAMILY_MAX` of a kind,
 //!   spread evenly; those left out count as beyond the bound. Were an epoch taken to end too early,
 //!   this would leave states out, and make none that is not legal.
 //! - B6: each run is cut where its promises change: at the last moment before a command makes

@@ -23,7 +23,7 @@ fn an_acknowledgement_tells_what_is_unsynced_once() {
     assert_eq!(
         lints[0],
         "at the acknowledgement of `1` (call 1):\n  \
-         5000 bytes of log from 0 on, by `write(log)` (call 0, process 3 test, thread 4), is not synced: fdatasync(log) lacks\n  \
+         5000 bytes of log from 0 on, by `write(log)` (call 0, process 3 test, thread 4), are not synced: fdatasync(log) lacks\n  \
          the size 5000 of log, by `write(log)` (call 0, process 3 test, thread 4), is not synced: fdatasync(log) lacks"
     );
     assert!(lints[1].contains("the name f"), "{}", lints[1]);

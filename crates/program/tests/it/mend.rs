@@ -64,6 +64,80 @@ fn each_program_gets_the_syncs_that_it_lacks() {
     assert_eq!(mends(&programs::two_roots()), roots);
 }
 
+/// All writes of a file are of one site, but only the one in front of the root needs a sync.
+#[test]
+fn a_site_is_parted_by_the_calls_around_it() {
+    let mut script = Script::new().with_file("data", &[0; 4 * 4096]);
+    for turn in 1..4_u8 {
+        let page = u64::from(turn) * 2;
+        script.write("data", page * 4096, &[turn; 4096]);
+        script.write("data", (page + 1) * 4096, &[turn; 4096]);
+        script.write("data", 0, &[turn]).ack(&turn.to_string());
+    }
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let data = content(tree, "data").unwrap_or_default();
+            let turn = data.first().copied().unwrap_or(0);
+            let begin = usize::from(turn) * 8192;
+            let pages = data.get(begin..begin + 8192);
+            let whole = turn == 0 || pages.is_some_and(|p| p.iter().all(|&byte| byte == turn));
+            match whole && usize::from(turn) >= told.len() {
+                true => Verdict::Good,
+                false => Verdict::Bad("the root leads to what is not there".into()),
+            }
+        },
+    };
+    let roots = ["2 6 10: fdatasync(data)", "3 7 11: fdatasync(data)"];
+    assert_eq!(mends(&program), roots);
+}
+
+/// One durable call comes before what is lost, the other behind it: the sync stands between those.
+#[test]
+fn a_sync_stands_before_the_durable_call_that_comes_behind_the_lost_one() {
+    let mut script = Script::new().with_file("db", &[0; 8192]);
+    script.create("undo").write("undo", 0, &[1; 4096]);
+    script.fsync("undo").fsync("");
+    script.write("db", 0, &[1]).write("db", 4096, &[1]);
+    script.unlink("undo");
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, _| {
+            let db = content(tree, "db").unwrap_or_default();
+            let undo = content(tree, "undo").is_some();
+            match undo || db[0] == db[4096] {
+                true => Verdict::Good,
+                false => Verdict::Bad("half of the change, and nothing undoes it".into()),
+            }
+        },
+    };
+    assert_eq!(mends(&program), ["6: fdatasync(db)"]);
+}
+
+/// The tail of a log can be torn, which no sync mends; that an acknowledged record is lost is
+/// another mistake, which one does, though fewer lost parts show the first.
+#[test]
+fn a_broken_promise_is_mended_beside_what_is_not() {
+    let mut script = Script::new().with_file("log", b"");
+    script.append("log", &[1; 10]).ack("1");
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let log = content(tree, "log").unwrap_or_default();
+            match (log.contains(&0), log.len() >= told.len() * 10) {
+                (true, _) => Verdict::Bad("zeros".into()),
+                (_, false) => Verdict::Bad("an acknowledged record is lost".into()),
+                _ => Verdict::Good,
+            }
+        },
+    };
+    let suggestion = mend(&program, &Posix::default());
+    let sites: Vec<String> = suggestion.added.iter().map(ToString::to_string).collect();
+    let lacks = "before the acknowledgement of `1` (call 1): fdatasync(log)";
+    assert_eq!(sites, [lacks]);
+    assert_eq!(suggestion.unmended.len(), 1, "{suggestion:?}");
+}
+
 #[test]
 fn what_no_sync_mends_is_told() {
     let suggestion = mend(&programs::rewrite(), &Posix::default());

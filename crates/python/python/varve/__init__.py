@@ -22,7 +22,7 @@ from ._native import Table, __version__
 from ._results import Comparison, Crashes, Paper, ProgramCrashes, Results, Trace, to_html
 from ._results import _run_row
 from ._results import _table as table_of
-from ._run import Progress, VarveError, options, program, run
+from ._run import Progress, VarveError, options, program, run, run_shown
 from .campaigns import Campaign, campaign, plan, work_on
 from .image import Image
 
@@ -62,7 +62,7 @@ def _made(
     out = more.pop("out", None)
     folder = Path(out) if out else Path(tempfile.mkdtemp(prefix="varve-"))
     try:
-        run([*words, *options(more), "--out", str(folder)], progress=progress, good=good)
+        run_shown([*words, *options(more), "--out", str(folder)], progress=progress, good=good)
         loaded = kind.load(folder)
         assert isinstance(loaded, kind)
         return loaded
@@ -115,7 +115,7 @@ def replay(file: "Path | str", *, progress: Optional[Progress] = None, **more: A
     out = more.pop("out", None)
     folder = Path(out) if out else Path(tempfile.mkdtemp(prefix="varve-"))
     try:
-        run(["replay", str(file), *options(more), "--out", str(folder)], progress=progress)
+        run_shown(["replay", str(file), *options(more), "--out", str(folder)], progress=progress)
         kind: Type[Results] = Trace if (folder / Trace.FILE).is_file() else Comparison
         return kind.load(folder)
     finally:

@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
+from . import _notebook
+
 Progress = Callable[[str], None]
 
 
@@ -62,7 +64,9 @@ def run(
         assert child.stderr is not None
         for raw in child.stderr:
             line = raw.decode(errors="replace").rstrip()
-            said.append(line)
+            # A bar's lines are no words of an error.
+            if _notebook.read(line) is None:
+                said.append(line)
             if progress is not None and line:
                 progress(line)
 
@@ -82,6 +86,14 @@ def run(
         text = "\n".join(line for line in said if line) or out.decode(errors="replace")
         raise VarveError(code, text.removeprefix("varve: "))
     return out
+
+
+def run_shown(args: Sequence[str], *, progress: Optional[Progress] = None, good: Sequence[int] = (0,)) -> bytes:
+    """As `run`; without `progress` a notebook shows a bar in the cell that runs."""
+    bar = _notebook.bar() if progress is None else None
+    if bar is None:
+        return run(args, progress=progress, good=good)
+    return run([*_notebook.OPTION, *args], progress=bar, good=good)
 
 
 def options(words: dict[str, object]) -> list[str]:

@@ -19,9 +19,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
-from ._results import Comparison, Crashes, Paper, Results, _run_row, _table
+from ._results import Comparison, Crashes, Paper, ProgramCrashes, Results, _run_row, _table
 from ._native import Table
-from ._run import Progress, VarveError, run
+from ._run import Progress, VarveError, run, run_shown
 
 #: What a campaign is of: a file of TOML, its content as a mapping, or a command line in words.
 Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], Sequence[str]]
@@ -114,13 +114,15 @@ def _read(file: Path) -> tuple[str, int, float]:
     return command, jobs, cost
 
 
-def _work(plan_file: str, store: str, share: str, workers: Optional[int]) -> None:
+def _work(
+    plan_file: str, store: str, share: str, workers: Optional[int], progress: Optional[Progress] = None
+) -> None:
     words = ["campaign", "work", "--plan", plan_file, "--store", store]
     if share:
         words += ["--share", share]
     if workers:
         words += ["--workers", str(workers)]
-    run(words)
+    run_shown(words, progress=progress)
 
 
 def _share(plan_file: str, store: str, share: str, workers: int) -> None:
@@ -312,7 +314,8 @@ def campaign(
     without one this host does, `workers` jobs at once. `out` keeps tables (`runs.parquet`), page
     and result file.
 
-    Answers a `Campaign` for `compare`, `Crashes` for `crash`, a `Paper` for `paper`. Raises
+    Answers a `Campaign` for `compare`, `Crashes` for `crash`, `ProgramCrashes` for `crash --dir`
+    (which records its command anew at each call: name a recording to go on), a `Paper` for `paper`. Raises
     `VarveError` if results differ when a job is run twice, or if the program refuses.
     """
     with tempfile.TemporaryDirectory(prefix="varve-") as scratch:
@@ -326,7 +329,7 @@ def campaign(
         tried: Optional[VarveError] = None
         try:
             if executor is None:
-                _work(str(file), str(base), "", workers)
+                _work(str(file), str(base), "", workers, progress)
             else:
                 work_on(
                     file, base, executor, shares=shares, workers=workers or 1, shared=shared, progress=progress
@@ -341,4 +344,6 @@ def campaign(
         run(words, progress=said.append, good=(0, 1))
         if not (target / _KINDS[command].FILE).is_file():
             raise tried or VarveError(1, "\n".join(line for line in said if line))
-        return _KINDS[command].load(target)
+        loaded = _KINDS[command].load(target)
+        # One word of a plan stands for both; they differ in what they tell.
+        return ProgramCrashes(loaded.data, loaded.page) if loaded.data["command"] == "crash --dir" else loaded

@@ -4,7 +4,8 @@ use super::address::Address;
 use super::hello;
 use super::transmit;
 use crate::Served;
-use crate::socket::{Close, bind_unix, next_client, send, wait};
+use crate::socket::{Close, Named, next_client, send, wait_until};
+use base::{Nanos, Time};
 use rt::JoinHandle;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -12,24 +13,39 @@ use rustix::net::{RecvFlags, recv};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 /// Most clients at once; each has memory for what is on its way.
 const CLIENTS_MAX: usize = 16;
 
+/// Least time between two reports of clients that were not let in.
+const QUIET: Nanos = Nanos(1_000_000_000);
+
 /// How the device shows itself.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The name of the export; the empty name asks for it as well.
     pub name: String,
     /// Refuse writes.
     pub read_only: bool,
+    /// How long a client may take until it has chosen an export: those who have not keep others
+    /// out.
+    pub patience: Nanos,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            name: String::new(),
+            read_only: false,
+            patience: Nanos(10_000_000_000),
+        }
+    }
 }
 
 enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener),
+    Unix(Named),
 }
 
 /// A socket for clients of NBD.
@@ -42,10 +58,10 @@ impl Server {
     /// Listens. A Unix socket that is left behind, at which nobody listens, is replaced.
     ///
     /// # Errors
-    /// Somebody listens there, or the host refuses.
+    /// Somebody listens there, something else than a socket has the name, or the host refuses.
     pub fn bind(address: &Address) -> io::Result<Server> {
         let (listener, address) = match address {
-            Address::Unix(path) => (Listener::Unix(bind_unix(path)?), address.clone()),
+            Address::Unix(path) => (Listener::Unix(Named::bind(path)?), address.clone()),
             Address::Tcp(host, port) => {
                 let listener = TcpListener::bind((host.as_str(), *port))?;
                 listener.set_nonblocking(true)?;
@@ -74,6 +90,7 @@ impl Server {
         tell: impl Fn(&str) + Send + Clone + 'static,
     ) -> io::Result<()> {
         let mut clients = Vec::new();
+        let mut refused = Refused::default();
         let done = loop {
             let stream = match self.accept(served) {
                 Ok(Some(stream)) => stream,
@@ -84,7 +101,9 @@ impl Server {
             let ended = clients.extract_if(.., |client: &mut JoinHandle<()>| client.is_finished());
             join(ended.collect())?;
             if clients.len() >= CLIENTS_MAX {
-                tell("a client of NBD is not let in: there are too many");
+                if let Some(text) = refused.one_more(rt::now()) {
+                    tell(&text);
+                }
                 continue;
             }
             let (served, options, tell) = (served.clone(), options.clone(), tell.clone());
@@ -94,20 +113,23 @@ impl Server {
                 }
             }));
         };
+        if let Some(text) = refused.told() {
+            tell(&text);
+        }
         if done.is_err() {
             served.end();
         }
         join(clients)?;
-        if let Address::Unix(path) = &self.address {
-            let _ = std::fs::remove_file(path);
+        if let Listener::Unix(socket) = &self.listener {
+            socket.remove();
         }
         done
     }
 
     fn accept(&self, served: &Served) -> io::Result<Option<OwnedFd>> {
         match &self.listener {
-            Listener::Unix(listener) => next_client(listener.as_fd(), served, || {
-                listener.accept().map(|(stream, _)| stream.into())
+            Listener::Unix(socket) => next_client(socket.listener.as_fd(), served, || {
+                socket.listener.accept().map(|(stream, _)| stream.into())
             }),
             Listener::Tcp(listener) => next_client(listener.as_fd(), served, || {
                 let (stream, _) = listener.accept()?;
@@ -116,6 +138,39 @@ impl Server {
                 Ok(stream.into())
             }),
         }
+    }
+}
+
+/// Clients that were not let in. Each may come again at once, so they are told of together.
+#[derive(Default)]
+struct Refused {
+    /// Since the last report.
+    count: u64,
+    reported: Option<Time>,
+}
+
+impl Refused {
+    /// Another one; a report, if one is due.
+    fn one_more(&mut self, now: Time) -> Option<String> {
+        self.count += 1;
+        let quiet = |last: Time| now < last + QUIET;
+        if self.reported.is_some_and(quiet) {
+            return None;
+        }
+        self.reported = Some(now);
+        self.told()
+    }
+
+    /// A report of those that no report was of.
+    fn told(&mut self) -> Option<String> {
+        let who = match std::mem::take(&mut self.count) {
+            0 => return None,
+            1 => "a client of NBD is".to_string(),
+            n => format!("{n} clients of NBD are"),
+        };
+        Some(format!(
+            "{who} not let in: there are too many, {CLIENTS_MAX} at most"
+        ))
     }
 }
 
@@ -131,17 +186,21 @@ fn join(clients: Vec<JoinHandle<()>>) -> io::Result<()> {
 pub(super) struct Wire<'a> {
     pub stream: BorrowedFd<'a>,
     pub served: &'a Served,
+    /// When the client is let go that is waited for.
+    pub until: Option<Time>,
 }
 
 impl Wire<'_> {
-    /// Fills `buf`, however long that takes.
+    /// Fills `buf`.
     pub fn receive(&self, buf: &mut [u8]) -> Result<(), Close> {
         let mut at = 0;
         while at < buf.len() {
             match recv(self.stream, &mut buf[at..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) => return Err(Close::ByClient),
                 Ok((n, _)) => at += n,
-                Err(Errno::AGAIN) => wait(self.stream, self.served, PollFlags::IN)?,
+                Err(Errno::AGAIN) => {
+                    wait_until(self.stream, self.served, PollFlags::IN, self.until)?;
+                }
                 Err(Errno::INTR) => {}
                 Err(_) => return Err(Close::ByClient),
             }
@@ -150,17 +209,38 @@ impl Wire<'_> {
     }
 
     pub fn send(&self, bytes: &[u8]) -> Result<(), Close> {
-        send(self.stream, self.served, bytes)
+        send(self.stream, self.served, self.until, bytes)
     }
 }
 
 fn serve(stream: &OwnedFd, served: &Arc<Served>, options: &Options) -> Close {
-    let wire = Wire {
+    let mut wire = Wire {
         stream: stream.as_fd(),
         served,
+        until: Some(rt::now() + options.patience),
     };
     match hello::agree(&wire, options) {
-        Ok(agreed) => transmit::run(&wire, stream, served, options, agreed),
+        Ok(agreed) => {
+            wire.until = None;
+            transmit::run(&wire, stream, served, options, agreed)
+        }
         Err(why) => why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_are_not_let_in_are_told_of_once_a_second() {
+        let mut refused = Refused::default();
+        let mut at = |ms: u64| refused.one_more(Time(ms * 1_000_000));
+        assert!(at(0).unwrap().starts_with("a client of NBD is"));
+        assert_eq!((at(1), at(999)), (None, None));
+        assert!(at(1000).unwrap().starts_with("3 clients of NBD are"));
+        assert_eq!(at(1500), None);
+        assert!(refused.told().unwrap().starts_with("a client"));
+        assert_eq!(refused.told(), None);
     }
 }

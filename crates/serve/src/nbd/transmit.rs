@@ -66,6 +66,7 @@ pub fn run(
         let wire = Wire {
             stream: own.as_fd(),
             served: &answering,
+            until: None,
         };
         let mut told = Ok(());
         for job in todo.iter() {

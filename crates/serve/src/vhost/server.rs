@@ -2,11 +2,10 @@
 
 use super::session::Session;
 use crate::Served;
-use crate::socket::{Close, bind_unix, next_client};
+use crate::socket::{Close, Named, next_client};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How the device shows itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,21 +30,17 @@ impl Default for Options {
 
 /// A Unix socket for clients of vhost-user.
 pub struct Server {
-    listener: UnixListener,
-    path: PathBuf,
+    socket: Named,
 }
 
 impl Server {
     /// Makes the socket. One that is left behind, at which nobody listens, is replaced.
     ///
     /// # Errors
-    /// Somebody listens there, or the host refuses.
+    /// Somebody listens there, something else than a socket has the name, or the host refuses.
     pub fn bind(path: &Path) -> io::Result<Server> {
-        let listener = bind_unix(path)?;
-        Ok(Server {
-            listener,
-            path: path.to_path_buf(),
-        })
+        let socket = Named::bind(path)?;
+        Ok(Server { socket })
     }
 
     /// Serves clients, one after the other, until [`Served::end`]; then removes the socket. `tell`
@@ -60,8 +55,9 @@ impl Server {
         tell: &mut dyn FnMut(&str),
     ) -> io::Result<()> {
         let done = loop {
-            let accept = || self.listener.accept();
-            match next_client(self.listener.as_fd(), served, accept) {
+            let listener = &self.socket.listener;
+            let accept = || listener.accept();
+            match next_client(listener.as_fd(), served, accept) {
                 Ok(Some((stream, _))) => match Session::new(served, options, stream).run() {
                     Close::ByClient | Close::ByServer => {}
                     Close::Broken(why) => tell(&format!("a client of vhost-user is let go: {why}")),
@@ -70,7 +66,7 @@ impl Server {
                 Err(e) => break Err(e),
             }
         };
-        let _ = std::fs::remove_file(&self.path);
+        self.socket.remove();
         done
     }
 }

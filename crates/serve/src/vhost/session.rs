@@ -275,7 +275,7 @@ impl<'a> Session<'a> {
             Err(Close::Broken(_)) if acks => head.answer_u64(1),
             _ => Vec::new(),
         };
-        send(self.stream.as_fd(), self.served, &answer)?;
+        send(self.stream.as_fd(), self.served, None, &answer)?;
         outcome.map(|_| ())
     }
 

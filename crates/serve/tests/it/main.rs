@@ -4,11 +4,13 @@
 mod cuts;
 mod device;
 mod frontend;
+mod fuzz;
 mod homes;
 mod jftl;
 mod kernel;
 mod nbd;
 mod served;
+mod sockets;
 mod vhost;
 
 /// The entry of this program where it runs inside of a guest.

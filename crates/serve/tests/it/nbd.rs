@@ -13,7 +13,7 @@ use varve_serve::{Served, nbd};
 fn named(name: &str) -> nbd::Options {
     nbd::Options {
         name: name.into(),
-        read_only: false,
+        ..nbd::Options::default()
     }
 }
 
@@ -294,8 +294,8 @@ for act in [lambda: h.pwrite(bytes(512), 0), lambda: h.trim(512, 0), lambda: h.z
 assert h.pread(512, 0) == bytes(512)
 ";
     let options = nbd::Options {
-        name: String::new(),
         read_only: true,
+        ..nbd::Options::default()
     };
     by_nbd(served(&spy), options, |socket| {
         let script = script.replace("URI", &format!("'{}'", uri(socket, "")));
@@ -336,6 +336,15 @@ impl Raw {
             .concat(),
         );
         self.send(data);
+    }
+
+    /// Reads to the end of a connection of which we keep our side open.
+    fn rest_of_silent(mut self) {
+        self.0
+            .set_read_timeout(Some(std::time::Duration::from_secs(20)))
+            .unwrap();
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).expect("the server lets go");
     }
 
     /// Begins in the old way, which answers ten bytes.
@@ -575,56 +584,115 @@ fn more_clients_than_there_is_room_for_are_not_let_in() {
     );
 }
 
+/// Those who say nothing, or begin and go on with nothing, make room for others.
+#[test]
+fn clients_that_choose_no_export_are_let_go() {
+    let spy = Spy::new(true);
+    let options = nbd::Options {
+        patience: base::Nanos(200_000_000),
+        ..named("")
+    };
+    let told = by_nbd(served(&spy), options, |socket| {
+        let mut silent: Vec<Raw> = (0..15)
+            .map(|_| Raw(UnixStream::connect(socket).unwrap()))
+            .collect();
+        let mut begun = Raw::greeted(socket);
+        begun.send(b"IHAVE");
+        silent.push(begun);
+        // Each of them sees its end, though it sends nothing more.
+        for client in silent {
+            client.rest_of_silent();
+        }
+        // Who has chosen may be silent as long as it likes.
+        let mut raw = Raw::begun(socket);
+        rt::sleep(base::Nanos(400_000_000));
+        raw.request(0, 0, 0, 512);
+        assert_eq!(raw.error(), 0);
+        raw.read(512);
+        works(socket);
+    });
+    let silent = told.iter().filter(|why| why.contains("waiting too long"));
+    assert_eq!(silent.count(), 16, "{told:?}");
+}
+
+type Options = Vec<(u32, Vec<u8>)>;
+
+/// Any options, then any bytes.
+pub fn any_options() -> impl Strategy<Value = (Options, Vec<u8>)> {
+    let option = (0u32..14, prop::collection::vec(any::<u8>(), 0..40));
+    (
+        prop::collection::vec(option, 0..8),
+        prop::collection::vec(any::<u8>(), 0..200),
+    )
+}
+
+/// The server lives after such a client.
+pub fn bears_options((options, rest): (Options, Vec<u8>)) -> Result<(), TestCaseError> {
+    let spy = Spy::new(true);
+    by_nbd(served(&spy), named(""), |socket| {
+        let mut raw = Raw::greeted(socket);
+        for (option, data) in &options {
+            raw.option(*option, data);
+        }
+        raw.send(&rest);
+        raw.rest();
+        works(socket);
+    });
+    Ok(())
+}
+
+type Requests = Vec<(u16, u16, u64, u32)>;
+
+/// Any requests, most of them near what makes sense; then any bytes.
+pub fn any_requests() -> impl Strategy<Value = (Requests, Vec<u8>)> {
+    let request = (
+        0u16..64,
+        0u16..10,
+        prop_oneof![0..BYTES, any::<u64>()],
+        0u32..100_000,
+    );
+    (
+        prop::collection::vec(request, 1..20),
+        prop::collection::vec(any::<u8>(), 0..200),
+    )
+}
+
+/// The server lives after such a client, and the device saw nothing that lies outside of it.
+pub fn bears_requests((requests, rest): (Requests, Vec<u8>)) -> Result<(), TestCaseError> {
+    let spy = Spy::new(true);
+    by_nbd(served(&spy), named(""), |socket| {
+        let mut raw = Raw::begun(socket);
+        let mut reader = Raw(raw.0.try_clone().unwrap());
+        let drain = rt::spawn("reader", move || reader.0.read_to_end(&mut Vec::new()));
+        for &(flags, kind, offset, len) in &requests {
+            raw.request(flags, kind, offset / 512 * 512, len / 512 * 512);
+            if kind == 1 {
+                raw.send(&vec![1; (len / 512 * 512) as usize]);
+            }
+        }
+        raw.send(&rest);
+        let _ = raw.0.shutdown(Shutdown::Write);
+        let _ = drain.join().unwrap();
+        works(socket);
+    });
+    for seen in spy.seen() {
+        if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
+            prop_assert!(lba + n <= BYTES / 512);
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Any options, then any bytes.
     #[test]
-    fn any_options(
-        options in prop::collection::vec((0u32..14, prop::collection::vec(any::<u8>(), 0..40)), 0..8),
-        rest in prop::collection::vec(any::<u8>(), 0..200),
-    ) {
-        let spy = Spy::new(true);
-        by_nbd(served(&spy), named(""), |socket| {
-            let mut raw = Raw::greeted(socket);
-            for (option, data) in &options {
-                raw.option(*option, data);
-            }
-            raw.send(&rest);
-            raw.rest();
-            works(socket);
-        });
+    fn clients_with_any_options(case in any_options()) {
+        bears_options(case)?;
     }
 
-    /// Any requests, most of them near what makes sense; then any bytes.
     #[test]
-    fn any_requests(
-        requests in prop::collection::vec(
-            (0u16..64, 0u16..10, prop_oneof![0..BYTES, any::<u64>()], 0u32..100_000),
-            1..20,
-        ),
-        rest in prop::collection::vec(any::<u8>(), 0..200),
-    ) {
-        let spy = Spy::new(true);
-        by_nbd(served(&spy), named(""), |socket| {
-            let mut raw = Raw::begun(socket);
-            let mut reader = Raw(raw.0.try_clone().unwrap());
-            let drain = rt::spawn("reader", move || reader.0.read_to_end(&mut Vec::new()));
-            for &(flags, kind, offset, len) in &requests {
-                raw.request(flags, kind, offset / 512 * 512, len / 512 * 512);
-                if kind == 1 {
-                    raw.send(&vec![1; (len / 512 * 512) as usize]);
-                }
-            }
-            raw.send(&rest);
-            let _ = raw.0.shutdown(Shutdown::Write);
-            let _ = drain.join().unwrap();
-            works(socket);
-        });
-        for seen in spy.seen() {
-            if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
-                prop_assert!(lba + n <= BYTES / 512);
-            }
-        }
+    fn clients_with_any_requests(case in any_requests()) {
+        bears_requests(case)?;
     }
 }

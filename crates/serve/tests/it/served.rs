@@ -5,6 +5,7 @@ use base::{Bytes, Lba};
 use blockdev::DevErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use varve_serve::file::Content;
 use varve_serve::{Command, Served};
 
 fn write(sector: u64, sectors: usize, fua: bool) -> Command {
@@ -132,4 +133,27 @@ fn s5_no_command_comes_behind_the_last_one() {
     assert_eq!(cuts.load(Ordering::SeqCst), 1);
     assert_eq!(spy.at(2, 1)[0], 0, "the third never came");
     assert!(!spy.seen().contains(&Seen::Flush));
+}
+
+/// Zeros are written in runs: a device of gigabytes has a million blocks.
+#[test]
+fn a_hole_is_written_as_runs_of_zeros_between_what_is_zero_already() {
+    let spy = Spy::new(true);
+    let served = Served::new(spy.clone()).unwrap();
+    let served = served.zeroes_by(|block| block == 4 || block == 7);
+    // From the middle of block 1 to the middle of block 9.
+    served.clear(Lba(12), 64).unwrap();
+    let seen = spy.seen();
+    let writes: Vec<Seen> = (seen.into_iter())
+        .filter(|seen| matches!(seen, Seen::Write(..)))
+        .collect();
+    let expected = [
+        Seen::Write(12, 20, false),
+        Seen::Write(40, 16, false),
+        Seen::Write(64, 12, false),
+    ];
+    assert_eq!(writes, expected);
+    served.clear(Lba(33), 6).unwrap();
+    let quiet = |seen: &Seen| !matches!(seen, Seen::Write(..));
+    assert!(spy.seen().iter().all(quiet), "block 4 holds zeros");
 }

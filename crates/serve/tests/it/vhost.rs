@@ -430,31 +430,39 @@ fn a_half_message_keeps_nobody_from_ending() {
     assert!(kept.unwrap().is_let_go());
 }
 
+type Messages = Vec<(u32, u32, Vec<u8>, bool)>;
+
+/// Any bytes at the socket.
+pub fn any_messages() -> impl Strategy<Value = Messages> {
+    let payload = prop::collection::vec(any::<u8>(), 0..80);
+    prop::collection::vec((0u32..40, 0u32..16, payload, any::<bool>()), 1..12)
+}
+
+/// The server lives after such a client.
+pub fn bears_messages(messages: Messages) -> Result<(), TestCaseError> {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let client = Frontend::connect(socket);
+        for (request, flags, payload, with_file) in &messages {
+            let mut bytes = request.to_le_bytes().to_vec();
+            bytes.extend_from_slice(&flags.to_le_bytes());
+            bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(payload);
+            let file = [client.memory.as_fd()];
+            client.raw(&bytes, if *with_file { &file } else { &[] });
+        }
+        drop(client);
+        works(socket);
+    });
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Any bytes at the socket.
     #[test]
-    fn any_messages(
-        messages in prop::collection::vec(
-            (0u32..40, 0u32..16, prop::collection::vec(any::<u8>(), 0..80), any::<bool>()),
-            1..12,
-        )
-    ) {
-        let spy = Spy::new(true);
-        by_vhost(served(&spy), |socket| {
-            let client = Frontend::connect(socket);
-            for (request, flags, payload, with_file) in &messages {
-                let mut bytes = request.to_le_bytes().to_vec();
-                bytes.extend_from_slice(&flags.to_le_bytes());
-                bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-                bytes.extend_from_slice(payload);
-                let file = [client.memory.as_fd()];
-                client.raw(&bytes, if *with_file { &file } else { &[] });
-            }
-            drop(client);
-            works(socket);
-        });
+    fn clients_with_any_messages(case in any_messages()) {
+        bears_messages(case)?;
     }
 
     /// Any table of descriptors, offered in any order, most of it near what makes sense.

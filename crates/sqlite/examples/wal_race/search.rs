@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::model::ModelFs;
 use varve_sqlite::rusqlite::{self, Connection, ffi};
-use varve_sqlite::{Options, Registration, register};
+use varve_sqlite::{Options, Points, Registration, register, with_points};
 use vfs::Vfs;
 
 const PATH: &str = "/t.db";
@@ -19,6 +19,8 @@ pub struct Shape {
     pub connections: u64,
     /// Steps of each.
     pub steps: u64,
+    /// Where inside of SQLite another one may run.
+    pub points: Points,
 }
 
 impl Default for Shape {
@@ -26,6 +28,7 @@ impl Default for Shape {
         Shape {
             connections: 3,
             steps: 12,
+            points: Points::Vfs,
         }
     }
 }
@@ -33,7 +36,7 @@ impl Default for Shape {
 /// One schedule; answers what is wrong afterwards, and the scheduling points of the run.
 pub fn search(config: SimConfig, shape: Shape) -> (Option<String>, u64) {
     let run = config.seed;
-    let outcome = Sim::new(config).run(|| {
+    let life = || {
         let vfs = Vfs::new(ModelFs::new());
         let sqlite = Arc::new(register(&vfs, Options::default()).expect("SQLite is set up"));
         make(&sqlite);
@@ -54,7 +57,8 @@ pub fn search(config: SimConfig, shape: Shape) -> (Option<String>, u64) {
             }
         }
         told.or_else(|| judge(&sqlite, &acknowledged))
-    });
+    };
+    let outcome = with_points(shape.points, || Sim::new(config).run(life));
     let points = outcome.points;
     match (outcome.value, outcome.first_failure) {
         (Some(why), None) => (why, points),

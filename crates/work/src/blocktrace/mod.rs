@@ -1,7 +1,7 @@
 //! Recordings of requests to a block device: operation, time, address and length of each request
 //! that a host made to its disk, without content.
 //!
-//! [`mod@read`] reads a recording from a file, and [`fold`] maps its addresses onto a device of
+//! `read` reads a recording from a file, and [`fold`] maps its addresses onto a device of
 //! another size. Then it is run on a translation layer that only counts ([`counting`]) or on a
 //! device profile with its times ([`device`]). `docs/use/traces.md` has the sources of the formats
 //! and their fields.

@@ -228,12 +228,8 @@ impl Results {
 fn markup((head, rows): &Table) -> Markup {
     report::scrolled(&html! {
         table {
-            thead { tr { @for h in head { th { (h) } } } }
-            tbody {
-                @for row in rows {
-                    tr { @for cell in row { td { (cell) } } }
-                }
-            }
+            thead { tr { @for h in head { th scope="col" { (h) } } } }
+            tbody { @for row in rows { (report::row(row)) } }
         }
     })
 }

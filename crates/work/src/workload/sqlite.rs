@@ -2,6 +2,7 @@
 //! so that what a crash left can be judged row by row.
 
 use super::{SqliteSpec, Synchronous};
+use crate::RunError;
 use base::{Nanos, Rng};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
@@ -240,6 +241,34 @@ pub fn integrity(db: &Connection) -> SqliteResult<Option<String>> {
         .query_map([], |r| r.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     Ok((lines != ["ok"]).then(|| lines.join("; ")))
+}
+
+/// Compares what is in the table with what the transactions leave, after `PRAGMA integrity_check`.
+///
+/// # Errors
+/// The first difference, or SQLite fails.
+pub(crate) fn check(
+    db: &Connection,
+    spec: &SqliteSpec,
+    transactions: &[Transaction],
+) -> Result<(), RunError> {
+    if let Some(findings) = integrity(db)? {
+        return Err(RunError::Check(format!(
+            "PRAGMA integrity_check says: {findings}"
+        )));
+    }
+    let mut wanted = prefill(spec);
+    transactions.iter().for_each(|t| t.apply(&mut wanted));
+    let found = read_table(db)?;
+    if found != wanted {
+        let what = format!(
+            "the table has {} rows that differ from the {} written",
+            found.len(),
+            wanted.len()
+        );
+        return Err(RunError::Check(what));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! `cargo xtask crosscheck uml-jftl`: an unmodified Linux on a device that remaps by itself.
 //!
 //! `varve serve` offers the flash of the JFTL paper with transparent remapping by vhost-user, once
-//! for each data mode of ext4, and once more with copies in memory to compare with. A guest's
-//! kernel makes an ext4 with blocks of 4 KiB and a journal of 32 MiB for each load, mounts it
+//! for each data mode of ext4, and once more with copies in memory to compare with. Each load gets
+//! new devices, because garbage collection and the map depend on what a device has seen. A guest's
+//! kernel makes an ext4 with blocks of 4 KiB and a journal of 32 MiB, mounts it
 //! without timers, runs the load and unmounts. The server's statistics before and after tell what
 //! the device did. What is read behind another mount has to be what the guest wrote, and
 //! `e2fsck -fn` has to find nothing.
@@ -16,7 +17,7 @@ use crate::{Result, workspace};
 use guest::{Guest, Session};
 use server::{Server, Statistics};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::{Measured, Row};
 
@@ -83,23 +84,14 @@ pub fn run(args: &Args) -> Result {
         Some(varve) => varve.clone(),
         None => build::binary("varve")?,
     };
-    let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
-    let mut disks = Vec::new();
-    let chosen = DEVICES
-        .iter()
-        .filter(|(name, _)| args.devices.iter().any(|d| d == name));
-    for ((name, device), mode) in chosen.flat_map(|d| MODES.map(|mode| (d, mode))) {
-        let socket = folder.path().join(format!("{name}-{mode}"));
-        disks.push(Disk {
-            device: (*name).into(),
-            mode,
-            server: Server::start(&varve, device, MIB, socket)?,
-        });
-    }
-    let (mut session, kernel) = boot(&disks)?;
     println!("{}", heading());
     let mut rows = Vec::new();
+    let mut release = String::new();
     for load in &args.loads {
+        let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
+        let mut disks = fresh(&varve, &args.devices, folder.path())?;
+        let (mut session, kernel) = boot(&disks)?;
+        release = kernel;
         for (nr, disk) in disks.iter_mut().enumerate() {
             let row = measure(&mut session, nr, disk, load)?;
             println!("{}", line(&row));
@@ -108,9 +100,26 @@ pub fn run(args: &Args) -> Result {
     }
     let path = workspace::root().join(table::PATH);
     match args.write {
-        true => table::write(&path, &made(kernel, rows)),
+        true => table::write(&path, &made(release, rows)),
         false => compare(&table::read(&path)?, &rows),
     }
+}
+
+/// Serves new devices, whose sockets are in `folder`.
+fn fresh(varve: &Path, devices: &[String], folder: &Path) -> Result<Vec<Disk>> {
+    let chosen = DEVICES
+        .iter()
+        .filter(|(name, _)| devices.iter().any(|d| d == name));
+    let all = chosen.flat_map(|d| MODES.map(|mode| (d, mode)));
+    all.map(|((name, device), mode)| {
+        let socket = folder.join(format!("{name}-{mode}"));
+        Ok(Disk {
+            device: (*name).into(),
+            mode,
+            server: Server::start(varve, device, MIB, socket)?,
+        })
+    })
+    .collect()
 }
 
 /// Boots the kernel on the disks; tells its release, too.

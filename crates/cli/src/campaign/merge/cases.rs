@@ -1,17 +1,19 @@
 //! Merges a `crash`: its own report, made of the stored results in the order of its jobs, and a
-//! table of its cases.
+//! table of its cases. One job after the other is read and written, so memory does not grow with
+//! their number.
 
 use super::table::Table;
 use super::{Merge, unreadable};
+use crate::args::CrashArgs;
 use crate::campaign::plan::Planned;
-use crate::campaign::spec::Cell;
 use crate::campaign::status::Has;
 use crate::campaign::task::Task;
+use crate::crash::report::{self, Reporter};
 use crate::crash::{self, pool::End};
 use crate::failure::{Failure, failed};
 use crate::out::say;
-use crate::stop::Stop;
 use ::crash::campaign::Explored;
+use ::crash::finding::folder::Folder;
 use ::crash::finding::report::CaseReport;
 use ::crash::plan::Job;
 use serde_json::{Value, json};
@@ -21,53 +23,61 @@ const FIRST: &[&str] = &[
     "job", "state", "group", "scheme", "device", "class", "workload", "seed", "control",
 ];
 
-/// Merges.
-pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
-    let (words, planned) = merge.only_cell()?;
-    let Cell::Crash(mut args) = Cell::of("crash", &words)? else {
-        return Err(failed("the plan has a command line of another command"));
-    };
+/// Merges. The plan is gone through twice: which findings get folders is known only when all were
+/// seen.
+pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
     args.out = merge.out.path().into();
-    let jobs = crash::planned(&args)?;
-    if jobs.len() != planned.len() {
-        return Err(failed(
-            "the command line asks for other jobs than the plan has",
-        ));
-    }
+    let mut choice = report::choice();
+    merge.each_job(|planned| {
+        if let Has::Result(kept) = merge.look(&planned)? {
+            let explored: Box<Explored> = explored(merge, &planned, &kept.text)?;
+            choice.look(&job(&planned)?, &explored);
+        }
+        Ok(())
+    })?;
+    let asked = crash::planned(args)?;
+    let mut asked = asked.iter();
+    let mut store = Folder(merge.out.path());
+    let mut reporter = Reporter::begin(args, choice, merge.incomplete.clone(), &mut store);
     let mut table = Table::begin(merge.out.path(), FIRST)?;
-    let mut ends = Vec::new();
-    for (job, planned) in jobs.iter().zip(&planned) {
-        if Task::crash(job).id(&merge.plan.head.build, &planned.inputs)? != planned.id {
+    merge.each_job(|planned| {
+        let job = asked.next().ok_or_else(other_jobs)?;
+        if Task::crash(&job).id(&merge.plan.head.build, &planned.inputs)? != planned.id {
             let number = planned.number;
             return Err(failed(format!(
                 "job {number} is not what the command line asks for"
             )));
         }
-        let (end, state) = end(merge, planned)?;
-        table.add(&row(job, planned, &end, state))?;
-        ends.push(end);
+        let (end, state) = end(merge, &planned)?;
+        table.add(&row(&job, &planned, &end, state))?;
+        reporter.add(&job, &end);
+        Ok(())
+    })?;
+    if asked.next().is_some() {
+        return Err(other_jobs());
     }
     let rows = table.end(merge.out.path(), "cases")?;
-    let stop = Stop::default();
-    let reported = crash::report(
-        &args,
-        merge.out,
-        jobs,
-        ends,
-        &stop,
-        merge.incomplete.clone(),
-    );
+    let reported = reporter.end(merge.out, None);
     say(&format!("{rows} rows: cases.parquet and cases.csv\n"))?;
     reported
 }
 
+fn other_jobs() -> Failure {
+    failed("the command line asks for other jobs than the plan has")
+}
+
+fn job(planned: &Planned) -> Result<Job, Failure> {
+    serde_json::from_str(planned.task.text().get()).map_err(failed)
+}
+
+fn explored(merge: &Merge<'_>, job: &Planned, text: &str) -> Result<Box<Explored>, Failure> {
+    let explored = serde_json::from_str(text);
+    explored.map_err(|e| unreadable(merge.store, job, &e))
+}
+
 fn end(merge: &Merge<'_>, job: &Planned) -> Result<(End, &'static str), Failure> {
     Ok(match merge.look(job)? {
-        Has::Result(kept) => {
-            let explored = serde_json::from_str(&kept.text);
-            let explored = explored.map_err(|e| unreadable(merge.store, job, &e))?;
-            (End::Done(explored), "done")
-        }
+        Has::Result(kept) => (End::Done(explored(merge, job, &kept.text)?), "done"),
         Has::GivenUp(why) => {
             let why = format!("gave up: {why}");
             (End::Lost { state: None, why }, "gave up")

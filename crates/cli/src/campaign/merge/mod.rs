@@ -4,10 +4,12 @@
 mod cases;
 mod paper;
 mod runs;
+mod shares;
 mod table;
 
 use super::gate::differ;
 use super::plan::{Entry, Plan, Planned};
+use super::spec::Cell;
 use super::status::{self, Has, look};
 use super::store::{Run, Store};
 use super::task::build;
@@ -56,7 +58,11 @@ pub fn merge(args: &MergeArgs) -> Result<(), Failure> {
     };
     match plan.head.command.as_str() {
         "compare" => runs::merge(&merge)?,
-        "crash" => cases::merge(&merge)?,
+        "crash" => match Cell::of("crash", &merge.only_words()?)? {
+            Cell::Crash(mut args) => cases::merge(&merge, &mut args)?,
+            Cell::Program(mut args) => shares::merge(&merge, &mut args)?,
+            _ => return Err(failed("the plan has a command line of another command")),
+        },
         "paper" => paper::merge(&merge)?,
         other => return Err(usage(format!("a plan of `{other}` cannot be merged"))),
     }
@@ -68,28 +74,44 @@ pub fn merge(args: &MergeArgs) -> Result<(), Failure> {
 impl Merge<'_> {
     /// The options and the jobs of a plan that has one command line.
     fn only_cell(&self) -> Result<(Vec<String>, Vec<Planned>), Failure> {
-        let (mut cells, mut jobs) = (Vec::new(), Vec::new());
-        self.plan.each(|entry| {
-            match entry {
-                Entry::Cell(words) => cells.push(words),
-                Entry::Job(job) => jobs.push(*job),
-            }
+        let mut jobs = Vec::new();
+        self.each_job(|job| {
+            jobs.push(job);
             Ok(())
         })?;
-        match cells.len() {
-            1 => Ok((cells.remove(0), jobs)),
-            n => Err(usage(format!(
-                "the plan has {n} command lines; it needs one"
-            ))),
-        }
+        Ok((self.only_words()?, jobs))
     }
 
-    /// What the store has of a job. One that is wrong again by now is an error.
+    /// The options of a plan that has one command line.
+    fn only_words(&self) -> Result<Vec<String>, Failure> {
+        only(self.plan.cells()?)
+    }
+
+    /// Goes through all jobs in their order.
+    fn each_job(
+        &self,
+        mut each: impl FnMut(Planned) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.plan.each(|entry| match entry {
+            Entry::Job(job) => each(*job),
+            Entry::Cell(_) => Ok(()),
+        })
+    }
+
+    /// What the store has of a job. One that is wrong again by now is an error, and so is one that
+    /// was there when the results were counted.
     fn look(&self, job: &Planned) -> Result<Has, Failure> {
         if let Some(why) = differ(self.store, job)? {
             return Err(failed(why));
         }
-        look(self.store, &job.id)
+        let found = look(self.store, &job.id)?;
+        if self.incomplete.is_none() && matches!(found, Has::Nothing | Has::Damaged(_)) {
+            return Err(failed(format!(
+                "the result of job {} has gone from the store meanwhile: `varve campaign work` makes it again",
+                job.number
+            )));
+        }
+        Ok(found)
     }
 
     /// The results by the ids of their jobs.
@@ -101,6 +123,15 @@ impl Merge<'_> {
             }
         }
         Ok(texts)
+    }
+}
+
+fn only(mut cells: Vec<Vec<String>>) -> Result<Vec<String>, Failure> {
+    match cells.len() {
+        1 => Ok(cells.remove(0)),
+        n => Err(usage(format!(
+            "the plan has {n} command lines; it needs one"
+        ))),
     }
 }
 

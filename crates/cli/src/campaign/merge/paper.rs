@@ -1,4 +1,5 @@
-//! Merges a `paper`: its own report, made of the stored outcomes, and a table of its rows.
+//! Merges a `paper`: its own report, made of the stored outcomes, and tables of its rows and of the
+//! points of its figures.
 
 use super::Merge;
 use super::table::Table;
@@ -23,6 +24,22 @@ const FIRST: &[&str] = &[
     "kind",
 ];
 
+/// The first columns of the table of points: the figure, what its axes show, and where a point is.
+const FIRST_OF_POINT: &[&str] = &[
+    "section",
+    "title",
+    "along",
+    "values",
+    "published",
+    "series",
+    "group",
+    "x",
+    "y",
+    "low",
+    "high",
+    "what",
+];
+
 /// Merges.
 pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
     let (words, jobs) = merge.only_cell()?;
@@ -43,5 +60,25 @@ pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
         table.add(row)?;
     }
     let rows = table.end(merge.out.path(), "rows")?;
-    say(&format!("{rows} rows: rows.parquet and rows.csv\n"))
+    say(&format!("{rows} rows: rows.parquet and rows.csv\n"))?;
+    let points = points(merge, &paper)?;
+    say(&format!(
+        "{points} points of figures: points.parquet and points.csv\n"
+    ))
+}
+
+/// Writes the table of the points of all figures, and counts them.
+fn points(merge: &Merge<'_>, paper: &Value) -> Result<u64, Failure> {
+    let mut table = Table::begin(merge.out.path(), FIRST_OF_POINT)?;
+    for plot in paper["plots"].as_array().into_iter().flatten() {
+        for point in plot["points"].as_array().into_iter().flatten() {
+            let mut row = point.clone();
+            row["section"] = plot["section"].clone();
+            row["title"] = plot["title"].clone();
+            row["along"] = plot["x"].clone();
+            row["values"] = plot["y"].clone();
+            table.add(&row)?;
+        }
+    }
+    table.end(merge.out.path(), "points")
 }

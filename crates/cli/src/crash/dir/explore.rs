@@ -6,9 +6,10 @@ use crate::failure::{Failure, failed, tell, usage};
 use crate::out::OutFolder;
 use crate::progress::shown;
 use crate::stop::{Part, Stop};
+use ::program::apply::complete;
 use ::program::call::Recording;
 use ::program::explain::explain;
-use ::program::explore::{Bad, Explored, Job, Progress, explore};
+use ::program::explore::{Ask, Bad, Explored, Job, Progress, Verdicts, explore};
 use ::program::findings::{
     Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,
 };
@@ -22,6 +23,7 @@ use base::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Where syncs of SQLite are chosen.
 const SQLITE: &str =
@@ -29,6 +31,19 @@ const SQLITE: &str =
 
 /// Groups of bad states of which one is kept, for each model.
 const GROUPS_MAX: usize = 64;
+
+/// How often a tree is judged to see how long that takes.
+const JUDGED: usize = 3;
+
+/// What a trial costs, in seconds on one core.
+pub struct Measured {
+    /// Distinct trees.
+    pub trees: u64,
+    /// To make them.
+    pub making: f64,
+    /// To judge one.
+    pub judging: f64,
+}
 
 /// What is needed to explore a recording.
 pub struct Trial<'a> {
@@ -42,6 +57,11 @@ pub struct Trial<'a> {
     bound: Bound,
     /// What the report says beside the findings.
     notes: Vec<String>,
+    /// What is known of trees before, and which others are judged.
+    known: Verdicts,
+    ask: Ask,
+    /// Why not everything is known, if not.
+    incomplete: Option<String>,
 }
 
 impl<'a> Trial<'a> {
@@ -101,6 +121,57 @@ impl<'a> Trial<'a> {
                 parts_max: args.subset as usize,
             },
             notes,
+            known: Verdicts::default(),
+            ask: Ask::All,
+            incomplete: None,
+        })
+    }
+
+    /// The same with what shares have judged, and nothing else; `incomplete` says what lacks of it.
+    #[must_use]
+    pub fn with(self, known: Verdicts, incomplete: Option<String>) -> Trial<'a> {
+        Trial {
+            known,
+            ask: Ask::Nobody,
+            incomplete,
+            ..self
+        }
+    }
+
+    /// Judges the trees of one share, the one with this number from 0, of so many.
+    pub fn share(mut self, index: u64, count: u64) -> Result<Explored, Failure> {
+        self.ask = Ask::Share { index, count };
+        self.explored()
+    }
+
+    /// What it costs to make all trees and to judge one. The trees before and after the run are
+    /// judged, so that a judge that rejects these is known before anything is planned.
+    pub fn measured(mut self) -> Result<Measured, Failure> {
+        self.ask = Ask::Nobody;
+        let began = Instant::now();
+        let explored = self.explored()?;
+        if !explored.complete {
+            return Err(failed(
+                "the trees were not made to their end, so nothing is planned",
+            ));
+        }
+        let making = began.elapsed().as_secs_f64();
+        let mut judge = self.judge().map_err(failed)?;
+        let (after, told) = (
+            complete(self.recording),
+            acknowledged(self.recording, self.recording.calls.len()),
+        );
+        // The first time it may have to read its program from a disk.
+        let mut seconds = f64::INFINITY;
+        for _ in 0..JUDGED {
+            let began = Instant::now();
+            judge.judge(&after, &told).map_err(failed)?;
+            seconds = seconds.min(began.elapsed().as_secs_f64());
+        }
+        Ok(Measured {
+            trees: explored.trees,
+            making,
+            judging: seconds,
         })
     }
 
@@ -149,7 +220,7 @@ impl<'a> Trial<'a> {
             again: again.into(),
             lint: self.lint()?,
             notes: std::mem::take(&mut self.notes),
-            incomplete: part.as_ref().map(Part::mark),
+            incomplete: part.as_ref().map(Part::mark).or(self.incomplete.take()),
         };
         let report = Report::new(context, self.recording, &explored, &findings);
         self.written(&report, &findings, out)?;
@@ -182,6 +253,8 @@ impl<'a> Trial<'a> {
             bound: &self.bound,
             jobs: crate::pool::threads(self.args.jobs, usize::MAX),
             groups_max: GROUPS_MAX,
+            known: &self.known,
+            ask: self.ask,
         };
         let bar = bar();
         let go_on = |progress: Progress| {

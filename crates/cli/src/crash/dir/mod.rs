@@ -10,6 +10,7 @@ mod models;
 mod outside;
 mod place;
 mod record;
+pub mod shares;
 
 use crate::args::{AckArgs, CrashArgs};
 use crate::failure::{Failure, failed, tell, usage};

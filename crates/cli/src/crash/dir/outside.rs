@@ -50,8 +50,7 @@ impl<'a> Outside<'a> {
         let looked = Outside::new(mount);
         std::thread::scope(|scope| {
             let looking = looked.start(scope, family, &ended);
-            let done = work();
-            ended.store(true, Ordering::Relaxed);
+            let done = then_raise(&ended, work);
             let words = looking.join().ok().and_then(|looked| looked.words());
             (done, words)
         })
@@ -107,6 +106,19 @@ impl<'a> Outside<'a> {
     }
 }
 
+/// Does the work and raises the flag behind it, also if it panics, as printing into a closed pipe
+/// does: whoever looks for the flag would wait for ever.
+fn then_raise<T>(flag: &AtomicBool, work: impl FnOnce() -> T) -> T {
+    struct Raise<'a>(&'a AtomicBool);
+    impl Drop for Raise<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let _raise = Raise(flag);
+    work()
+}
+
 /// Paths of the files that a process has open, and whether it may write to them. A process that
 /// has ended has none.
 fn open_files(process: &str) -> Vec<(PathBuf, bool)> {
@@ -130,6 +142,14 @@ fn open_files(process: &str) -> Vec<(PathBuf, bool)> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn looking_ends_with_a_work_that_panics() {
+        let ended = AtomicBool::new(false);
+        let work = || then_raise(&ended, || panic!("nobody reads what is printed"));
+        let done: Result<(), _> = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        assert!(done.is_err() && ended.load(Ordering::Relaxed));
+    }
 
     #[test]
     fn what_is_open_for_writing_elsewhere_is_named() {

@@ -45,6 +45,7 @@ impl Place {
             rustix::process::geteuid().is_root(),
             &Options::default(),
             Box::new(|what: &str| tell(what)),
+            None,
         );
         let mounted = mounted.map_err(|e| {
             if made {

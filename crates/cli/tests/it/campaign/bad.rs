@@ -1,10 +1,11 @@
 //! Plans and stores that are not what they should be.
 
-use super::{Camp, TWO};
+use super::{Camp, TWO, all};
 use crate::program::{tool, words};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn a_result_that_is_half_written_is_put_aside_and_made_again() {
@@ -120,6 +121,78 @@ fn a_full_disk_is_named_and_leaves_only_whole_results() {
         (&status["damaged"], &status["retried"]),
         (&0.into(), &0.into()),
         "{status}"
+    );
+}
+
+/// Workers on hosts whose clocks are years apart: what is done stays so, and counts once.
+#[test]
+fn clocks_that_differ_change_nothing() {
+    let camp = Camp::new();
+    camp.plan(&[
+        "crash",
+        "--schemes",
+        "jbd2,none",
+        "--workload",
+        "ace:1,every=40",
+    ]);
+    fs::create_dir_all(camp.path("empty/results")).unwrap();
+    let jobs = camp.status("empty")["jobs"].as_u64().unwrap();
+    camp.work("store", &["--jobs", "1-3"]);
+    camp.work("store", &["--jobs", "4-6"]);
+    let year = Duration::from_secs(365 * 24 * 3600);
+    let (past, future) = (SystemTime::now() - 30 * year, SystemTime::now() + 30 * year);
+    let skew = |store: &str| {
+        let kinds = ["results", "packs", "again"];
+        let files: Vec<_> = kinds
+            .iter()
+            .flat_map(|kind| camp.files(store, kind))
+            .collect();
+        assert!(files.len() >= 2, "{files:?}");
+        for (n, file) in files.iter().enumerate() {
+            let at = if n % 2 == 0 { future } else { past };
+            fs::File::options()
+                .write(true)
+                .open(file)
+                .unwrap()
+                .set_modified(at)
+                .unwrap();
+        }
+    };
+    skew("store");
+    assert_eq!(camp.status("store")["done"], 6);
+    // One more worker, whose own clock is right.
+    let said = camp.work("store", &[]);
+    assert!(
+        said.contains(&format!("{} made here, 6 were there", jobs - 6)),
+        "{said}"
+    );
+    skew("store");
+    let said = camp.work("store", &[]);
+    assert!(
+        said.contains(&format!("0 made here, {jobs} were there")),
+        "{said}"
+    );
+    // A store of another host, with the same results in other files.
+    camp.work("other", &[]);
+    skew("other");
+    let sync = tool("rsync")
+        .arg("-a")
+        .arg(camp.path("other/"))
+        .arg(camp.path("store"))
+        .status();
+    assert!(sync.unwrap().success());
+    let status = camp.status("store");
+    assert_eq!(
+        (&status["done"], &status["missing"]),
+        (&jobs.into(), &0.into()),
+        "{status}"
+    );
+    camp.merge("store", "merged");
+    camp.merge("other", "alone");
+    assert_eq!(all(&camp.path("merged")), all(&camp.path("alone")));
+    assert_eq!(
+        camp.read("merged/cases.csv").lines().count() as u64,
+        jobs + 1
     );
 }
 

@@ -25,7 +25,7 @@ fn same(own: &Path, merged: &Path, added: &[&str]) {
 fn a_comparison_a_crash_and_a_paper_have_the_bytes_of_one_process() {
     let runs = ["runs.parquet", "runs.csv", "junit.xml"];
     let cases = ["cases.parquet", "cases.csv"];
-    let rows = ["rows.parquet", "rows.csv"];
+    let rows = ["rows.parquet", "rows.csv", "points.parquet", "points.csv"];
     let crash = [
         "crash",
         "--schemes",
@@ -43,7 +43,28 @@ fn a_comparison_a_crash_and_a_paper_have_the_bytes_of_one_process() {
         }
         camp.merge("store", "merged");
         same(&camp.path("own"), &camp.path("merged"), added);
+        if added.contains(&"points.csv") {
+            every_point_has_its_row(&camp);
+        }
     }
+}
+
+/// The table of points has those of the figures of `paper.json`, the published ones among them.
+fn every_point_has_its_row(camp: &Camp) {
+    let report: Value = serde_json::from_str(&camp.read("merged/paper.json")).unwrap();
+    let plots = report["plots"].as_array().unwrap();
+    let points = plots
+        .iter()
+        .flat_map(|plot| plot["points"].as_array().unwrap());
+    let points: Vec<&Value> = points.collect();
+    let table = camp.read("merged/points.csv");
+    assert_eq!(table.lines().count(), points.len() + 1);
+    let published = points.iter().filter(|point| point["published"] == true);
+    let told = table
+        .lines()
+        .filter(|line| line.contains("true,jbd2,facebook"));
+    assert_eq!(published.count(), 16, "two ratios of eight apps");
+    assert_eq!(told.count(), 1, "{table}");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 //! mount stays, and shutting a volume down.
 
 use super::place::{Place, VARVE, must, run, unmount};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,70 @@ fn a_signal_touches_no_other_mount_on_the_directory() {
     fs::write(first.dir().join("g"), b"x").expect("the other one is there");
     assert_eq!(unmount(VARVE, &first.at()), "");
     second.check();
+}
+
+/// A host without room for threads or descriptors refuses a mount, or gets one that answers.
+#[test]
+fn a_lack_of_threads_or_descriptors_leaves_no_mount_without_a_process() {
+    let place = Place::new("ext4");
+    let open = Permissions::from_mode(0o666);
+    fs::set_permissions(place.image(), open).expect("ours");
+    let dir = Permissions::from_mode(0o777);
+    fs::set_permissions(place.dir(), dir).expect("ours");
+    // Limits of processes are not for root, and what another user has mounted is not either.
+    let nobody = |limit: &str, line: &[&str]| {
+        let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+        let before = [&["20", "setpriv"], &user[..], &["prlimit", limit]].concat();
+        run("timeout", &[&before[..], line].concat())
+    };
+    let mut refused = 0;
+    for (limit, least, most) in [("--nproc", 2, 40), ("--nofile", 6, 40)] {
+        for room in (least..most).step_by(4) {
+            let limit = format!("{limit}={room}");
+            let mount = [VARVE, "mount", &place.image(), &place.at()];
+            let (code, said) = nobody(&limit, &mount);
+            assert_ne!(code, 124, "{limit}: it hangs: {said}");
+            assert!(!said.contains("panicked"), "{limit}: {said}");
+            let (answer, looked) = nobody("--core=0", &["stat", &place.at()]);
+            assert_eq!(answer, 0, "{limit}: {said}: {looked}");
+            let up = nobody("--core=0", &["mountpoint", &place.at()]).0 == 0;
+            assert_eq!(up, code == 0, "{limit}: {said}");
+            if up {
+                unmount(VARVE, &place.at());
+            }
+            refused += u32::from(!up);
+            place.check();
+        }
+    }
+    assert!(refused > 0, "six descriptors are too few");
+}
+
+#[test]
+fn a_mount_that_makes_no_fast_commits_says_so() {
+    let place = Place::new("ext4");
+    let mount = |image: &str| {
+        let line = [
+            "mount",
+            image,
+            &place.at(),
+            "-o",
+            "scheme=fast-commit+adaptive",
+        ];
+        let said = must(VARVE, &line);
+        unmount(VARVE, &place.at());
+        said
+    };
+    let made = |name: &str, journal: &str| {
+        let path = place.folder.path().join(name).display().to_string();
+        must(
+            VARVE,
+            &["mkfs", "--size", "64", "--journal", journal, &path],
+        );
+        path
+    };
+    let said = mount(&made("small", "4M"));
+    assert!(said.contains("too small for fast commits"), "{said}");
+    assert_eq!(mount(&made("large", "5M")), "");
 }
 
 #[test]

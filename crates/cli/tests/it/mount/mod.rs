@@ -227,6 +227,17 @@ fn f2fs_and_signals() {
     must("fusermount3", &["-u", &place.at()]);
 }
 
+/// The cases of this program are run once more over io_uring, and have to reach it.
+#[test]
+fn the_transport_is_the_one_that_was_asked_for() {
+    let place = Place::new("ext4");
+    let (code, said) = place::run_as_it_is(VARVE, &["mount", &place.image(), &place.at()]);
+    assert_eq!(code, 0, "{said}");
+    let ring = place::transport().as_deref() == Some("uring");
+    assert_eq!(said.contains(place::OVER_RING), ring, "{said}");
+    place.umount();
+}
+
 #[test]
 fn what_is_wrong_is_told_before_the_mount() {
     let place = Place::new("ext4");
@@ -266,6 +277,7 @@ fn what_is_wrong_is_told_before_the_mount() {
 fn foreground(place: &Place, options: &str) -> Child {
     let child = Command::new(VARVE)
         .args(["mount", "-f", &place.image(), &place.at(), "-o", options])
+        .args(place::over(&["mount", options]))
         .stdout(Stdio::null())
         .spawn()
         .expect("started");

@@ -9,18 +9,49 @@ use std::process::Command;
 const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --groups=50 sh -c";
 
 /// How `varve mount` tells that requests come over io_uring.
-const OVER_RING: &str = ": requests come over io_uring";
+pub const OVER_RING: &str = ": requests come over io_uring";
 
 pub const VARVE: &str = env!("CARGO_BIN_EXE_varve");
 
+/// Names the transport for all mounts that name none themselves: the cases are the same over each.
+const TRANSPORT: &str = "VARVE_TEST_TRANSPORT";
+
+/// The transport that mounts have to use here; none: that of their options.
+pub fn transport() -> Option<String> {
+    std::env::var(TRANSPORT).ok()
+}
+
+/// What is added to the words of a mount.
+pub fn over(args: &[&str]) -> Vec<String> {
+    let is_mount = args.first() == Some(&"mount");
+    let named = |word: &&str| word.contains("transport=") || word.contains("remount");
+    match transport() {
+        Some(transport) if is_mount && !args.iter().any(named) => {
+            vec!["-o".into(), format!("transport={transport}")]
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Exit code, and what it said.
 pub fn run(program: &str, args: &[&str]) -> (i32, String) {
-    let output = Command::new(program).args(args).output().expect(program);
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).to_string();
-    // The cases are the same over each transport, and a host that offers io_uring gets it.
+    let (code, text) = run_as_it_is(program, args);
+    // What is said is the same over each transport but for this line.
     let lines = text.split_inclusive('\n');
     let text = lines.filter(|line| !line.contains(OVER_RING)).collect();
+    (code, text)
+}
+
+/// The same, with the line that tells of the ring.
+pub fn run_as_it_is(program: &str, args: &[&str]) -> (i32, String) {
+    let mut command = Command::new(program);
+    command.args(args);
+    if program == VARVE {
+        command.args(over(args));
+    }
+    let output = command.output().expect(program);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).to_string();
     (output.status.code().unwrap_or(-1), text)
 }
 

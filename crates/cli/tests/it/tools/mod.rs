@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod extract;
+mod json;
 mod look;
 mod signals;
 

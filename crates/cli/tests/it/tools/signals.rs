@@ -149,8 +149,8 @@ fn workers_do_not_outlive_a_command_that_was_killed() {
     }
 }
 
-/// A worker that begins after its command was killed gets no signal any more, and its task may stand
-/// complete in its input.
+/// A worker that begins after its command was killed gets no signal any more, and its task may
+/// stand complete in its input.
 #[test]
 fn a_worker_whose_command_has_ended_does_not_begin() {
     for name in ["worker", "crash-worker", "paper-worker"] {

@@ -75,7 +75,7 @@ impl Bench {
         let words: Vec<&str> = plan.words.iter().map(String::as_str).collect();
         let mut machine = Guest::new(&words).map_err(boots())?;
         machine = machine.machine(plan.machine).map_err(boots())?;
-        machine = machine.limit(plan.patience);
+        machine = machine.limit(plan.patience).stop_when(plan.stop);
         for other in others {
             machine = machine.disk(other);
         }

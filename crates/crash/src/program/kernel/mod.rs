@@ -56,6 +56,8 @@ pub struct KernelPlan {
     pub patience: Duration,
     /// Guests that judge at the same time, at least 1.
     pub guests: usize,
+    /// Whether the user wants all to end.
+    pub stop: fn() -> bool,
 }
 
 /// Guests with the file system; the first one records.

@@ -51,6 +51,11 @@ impl Background {
     /// The keys of a workload that say what it meets.
     pub const KEYS: &'static str = "writer, beside, aged, overwrites";
 
+    /// True if nothing runs beside the workload, whatever the age of the volume.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.rate == 0 && self.beside.is_none()
+    }
+
     /// Nothing runs but this program.
     pub fn of(beside: Beside) -> Background {
         Background {

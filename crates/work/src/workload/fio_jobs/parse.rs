@@ -484,6 +484,83 @@ mod tests {
          [db]\nstonewall\nrw=randrw\nbs=8k,16KiB\nrwmixwrite=30\nruntime=1m\ntime_based\n\
          thinktime=50\nsync=dsync\nfilename=/data/one.db\ndirect=1\n";
 
+    /// The line that an error names.
+    fn line_of(error: &str) -> Option<usize> {
+        let behind = error.strip_prefix("line ");
+        let number = behind.or_else(|| error.split_once("(line ").map(|(_, rest)| rest))?;
+        number
+            .split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()
+    }
+
+    /// What a section says, and how fio's option for the access is spelled.
+    #[derive(Clone, Debug)]
+    struct Said {
+        access: &'static str,
+        block_kib: u64,
+        size_mib: u64,
+        copies: u64,
+        depth: u64,
+        fsync: u64,
+        waits: bool,
+    }
+
+    impl Said {
+        fn text(&self, name: usize) -> String {
+            let Said {
+                access,
+                block_kib,
+                size_mib,
+                copies,
+                depth,
+                fsync,
+                ..
+            } = self;
+            let waits = if self.waits { "stonewall\n" } else { "" };
+            format!(
+                "[job {name}]\n{waits}rw={access}\nbs={block_kib}k\nsize={size_mib}m\nnumjobs={copies}\n\
+                 ioengine=libaio\niodepth={depth}\nfsync={fsync}\n"
+            )
+        }
+    }
+
+    fn said() -> impl Strategy<Value = Said> {
+        let access = prop::sample::select(vec!["write", "randwrite"]);
+        let numbers = (0u32..6, 1u64..64, 1u64..5, 1u64..33, 0u64..9);
+        (access, numbers, any::<bool>()).prop_map(
+            |(access, (block, size_mib, copies, depth, fsync), waits)| Said {
+                access,
+                block_kib: 4 << block,
+                size_mib,
+                copies,
+                depth,
+                fsync,
+                waits,
+            },
+        )
+    }
+
+    proptest! {
+        /// Each job has what its own section says, and nothing of another's.
+        #[test]
+        fn options_are_read_as_written(all in prop::collection::vec(said(), 1..6)) {
+            let text: String = (0..).zip(&all).map(|(n, said)| said.text(n)).collect();
+            let file = parse(&text).map_err(TestCaseError::fail)?;
+            prop_assert_eq!(file.jobs.len(), all.len());
+            for (n, (job, said)) in file.jobs.iter().zip(&all).enumerate() {
+                prop_assert_eq!(&job.name, &format!("job {n}"));
+                prop_assert!(job.way.writes && !job.way.reads);
+                prop_assert_eq!(job.way.random, said.access == "randwrite");
+                prop_assert_eq!(job.block, [said.block_kib << 10; 2]);
+                prop_assert_eq!(job.size, said.size_mib << 20);
+                prop_assert_eq!((job.copies, job.depth), (said.copies, said.depth));
+                prop_assert_eq!((job.fsync, job.waits), (said.fsync, said.waits));
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -503,7 +580,11 @@ mod tests {
             }
             let text: String = text.into_iter().collect();
             match parse(&text) {
-                Err(e) => prop_assert!(!e.is_empty()),
+                Err(e) => {
+                    let lines = 1..=text.lines().count();
+                    prop_assert!(!e.is_empty());
+                    prop_assert!(line_of(&e).is_none_or(|n| lines.contains(&n)), "{}", e);
+                }
                 Ok(file) => {
                     prop_assert!(!file.jobs.is_empty());
                     for job in &file.jobs {

@@ -4,7 +4,7 @@
 //! so that two schemes see the same calls in the same order. Beyond that a call waits for
 //!
 //! - R1: the end of the previous call of its own thread;
-//! - R2: the end of the calls it depends on ([`plan`]). A use of a handle depends on its open, and
+//! - R2: the end of the calls it depends on (`plan`). A use of a handle depends on its open, and
 //!   the close on all uses. A read, change or fsync of a file, and an open that empties it, depend
 //!   on its last change; the fsync of a directory on the last change in it. A change of a name
 //!   depends on the last changes of the name, of its directory and of the directory's own name; an
@@ -13,6 +13,7 @@
 //!
 //! So a write or open of one thread may run beside an fsync of another, as it did in the recording.
 
+mod again;
 mod plan;
 
 pub use plan::own_time;

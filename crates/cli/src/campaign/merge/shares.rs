@@ -1,0 +1,54 @@
+//! Merges a `crash --dir`: the verdicts of all shares make one report, as if one process had judged
+//! every tree, and a table of the shares.
+
+use super::table::Table;
+use super::{Merge, unreadable};
+use crate::args::CrashArgs;
+use crate::campaign::share::{Found, Job};
+use crate::campaign::status::Has;
+use crate::crash::dir::shares;
+use crate::failure::{Failure, failed};
+use crate::out::say;
+use ::program::explore::Verdicts;
+use serde_json::json;
+
+/// The first columns of the table.
+const FIRST: &[&str] = &["job", "state", "share", "shares", "trees", "bad"];
+
+/// Merges.
+pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
+    args.out = merge.out.path().into();
+    let file = args.program.recording.clone();
+    let file = file.ok_or_else(|| failed("the plan names no recording"))?;
+    let mut table = Table::begin(merge.out.path(), FIRST)?;
+    let mut known = Verdicts::default();
+    merge.each_job(|planned| {
+        // The recording and the judges of the plan, not others that came in their places.
+        planned.inputs.iter().try_for_each(|input| input.check())?;
+        let job: Job = serde_json::from_str(planned.task.text().get()).map_err(failed)?;
+        let mut row = json!({
+            "job": planned.number, "id": planned.id, "share": job.share + 1, "shares": job.shares,
+        });
+        match merge.look(&planned)? {
+            Has::Result(kept) => {
+                let found: Result<Found, _> = serde_json::from_str(&kept.text);
+                let found = found.map_err(|e| unreadable(merge.store, &planned, &e))?;
+                row["state"] = "done".into();
+                row["trees"] = found.trees.len().into();
+                row["bad"] = found
+                    .trees
+                    .iter()
+                    .filter(|said| said.2.is_some())
+                    .count()
+                    .into();
+                known.add(found.trees);
+            }
+            Has::GivenUp(_) => row["state"] = "gave up".into(),
+            Has::Nothing | Has::Damaged(_) => row["state"] = "missing".into(),
+        }
+        table.add(&row)
+    })?;
+    let rows = table.end(merge.out.path(), "shares")?;
+    say(&format!("{rows} rows: shares.parquet and shares.csv\n"))?;
+    shares::report(args, &file, known, merge.incomplete.clone(), merge.out)
+}
