@@ -124,7 +124,7 @@ fn as_junit(xml: &str, json: &str) {
         count("skipped"),
         rows.len() - sum("within") - sum("unexplained")
     );
-    assert!(count("skipped") > 0 && sum("within") > 0, "{head}");
+    assert!(count("skipped") > 0, "{head}");
     assert!(!xml.contains("time="), "it holds no times");
 }
 
