@@ -131,8 +131,10 @@ fn ran(
     let watching = Watching::default();
     let beside = Beside::default();
     let keeping = Keeping::default();
-    let below = |device| beside.over(keeping.over(between(device)));
-    let watched = |device| watching.over(below(device));
+    // The one that keeps commands is the first: layers of the caller's may be of the same kind as
+    // those below it, and it holds its lock while it gives a command on.
+    let below = |device| keeping.over(beside.over(between(device)));
+    let watched = |device| keeping.over(watching.over(beside.over(between(device))));
     let between: Between<'_> = match recorded.calls.is_empty() {
         true => &below,
         false => &watched,

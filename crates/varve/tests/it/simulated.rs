@@ -41,7 +41,7 @@ fn cuts_are_judged() {
 fn the_operations_of_the_caller_are_what_is_cut() {
     // What is lost of a file is told where the file is there.
     let writes = "create /a; fsync /a; write /a 0+64k";
-    let end = "pause 1s; create /c";
+    let end = "pause 20ms; create /c";
     let synced = cut(&format!("script:{writes}; fsync /a; {end}"));
     let synced = crash(&synced, "jbd2", 12).unwrap();
     let not = crash(&cut(&format!("script:{writes}; {end}")), "jbd2", 12).unwrap();
