@@ -95,6 +95,7 @@ impl Server {
         let last = self.nodes.lock().closed(handle);
         if let Some(ino) = last {
             self.unpin(ino);
+            self.nodes.lock().died(ino);
         }
     }
 

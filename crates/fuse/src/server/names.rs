@@ -70,7 +70,8 @@ impl Server {
     pub(crate) fn has_dying(&self, closed: bool) -> bool {
         let dying = self.nodes.lock().dying(rt::now(), closed);
         let fs = self.vfs();
-        let nameless = |ino: &Ino| fs.fs().getattr(*ino).is_ok_and(|attr| attr.nlink == 0);
+        // One that has gone already has not given everything back before it is struck off.
+        let nameless = |ino: &Ino| fs.fs().getattr(*ino).map_or(true, |attr| attr.nlink == 0);
         dying.iter().any(nameless)
     }
 
