@@ -4,7 +4,8 @@
 //! - M1: a mend is told only if no state of any model is bad with it, within the bound of the
 //!   exploration.
 //! - M2: without any one of its sites some state is bad, and so it is without the syncs of a site
-//!   that stand between the same calls (`narrow`). A smaller set of other sites may exist.
+//!   that stand between the same calls (`narrow`), where there are at most `NARROWED_MAX` of these
+//!   groups. A smaller set of other sites may exist.
 //! - M3: the syncs that are not needed can all be left out together: the mended program without
 //!   them has no bad state.
 //! - M4: a finding that no sync mends does not hide the others: its states are passed over, which
@@ -33,6 +34,9 @@ const SITES_MAX: usize = 64;
 const UNMENDED_MAX: usize = 8;
 /// Most states that are explained to know whether they show a finding that no sync mends.
 const EXPLAINED_MAX: usize = 200;
+/// Most parts of sites that are left out by turns, each by an exploration of its own. A recording
+/// of a long run has thousands.
+const NARROWED_MAX: usize = 64;
 
 /// A sync that the program lacks, at every call of one site.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -330,10 +334,13 @@ impl Mender<'_, '_> {
         Ok(added)
     }
 
-    /// Without the parts of sites that the others make needless (M2).
+    /// Without the parts of sites that the others make needless (M2), if they are not too many.
     fn narrower(&mut self, added: Vec<Added>) -> Result<Vec<Added>, ExplainError> {
         let recording = self.terms.recording;
         let mut parts = narrow::parts(recording, &added);
+        if parts.len() > NARROWED_MAX {
+            return Ok(added);
+        }
         let mut at = parts.len();
         while at > 0 {
             at -= 1;

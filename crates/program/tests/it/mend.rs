@@ -92,6 +92,54 @@ fn a_site_is_parted_by_the_calls_around_it() {
     assert_eq!(mends(&program), roots);
 }
 
+/// Turns each of which writes a page and then the root that leads to it, and last a file of its own,
+/// so that no two of them stand between the same calls.
+fn differing_turns(turns: u8) -> Program {
+    let name = |turn: u8| {
+        format!(
+            "{}{}",
+            char::from(b'a' + turn / 8),
+            char::from(b'a' + turn % 8)
+        )
+    };
+    let mut script = Script::new().with_file("data", &vec![0; (usize::from(turns) + 1) * 4096]);
+    for turn in 0..turns {
+        script = script.with_file(&name(turn), b"");
+    }
+    for turn in 1..=turns {
+        script.write("data", u64::from(turn) * 4096, &[turn; 4096]);
+        script.write("data", 0, &[turn]);
+        script
+            .write(&name(turn - 1), 0, &[1])
+            .fsync(&name(turn - 1));
+    }
+    Program {
+        recording: script.recording(),
+        judge: |tree, _| {
+            let data = content(tree, "data").unwrap_or_default();
+            let turn = data.first().copied().unwrap_or(0);
+            let begin = usize::from(turn) * 4096;
+            let page = data.get(begin..begin + 4096);
+            match turn == 0 || page.is_some_and(|p| p.iter().all(|&byte| byte == turn)) {
+                true => Verdict::Good,
+                false => Verdict::Bad("the root leads to what is not there".into()),
+            }
+        },
+    }
+}
+
+/// Each part that is left out costs an exploration, so of many the whole site is told.
+#[test]
+fn too_many_parts_are_not_left_out_by_turns() {
+    let syncs = |turns| -> usize {
+        let suggestion = mend(&differing_turns(turns), &Posix::default());
+        assert!(suggestion.unmended.is_empty(), "{suggestion:?}");
+        suggestion.added.iter().map(|site| site.syncs.len()).sum()
+    };
+    assert_eq!(syncs(3), 3, "one before each root");
+    assert_eq!(syncs(33), 65, "one before each write of the file but the first");
+}
+
 /// One durable call comes before what is lost, the other behind it: the sync stands between those.
 #[test]
 fn a_sync_stands_before_the_durable_call_that_comes_behind_the_lost_one() {
