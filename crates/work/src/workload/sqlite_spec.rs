@@ -100,7 +100,7 @@ base::words! {
 /// Largest number of transactions: a run with more would not end in a day.
 const TRANSACTIONS_MAX: u64 = 10_000_000;
 /// Longest value, far below SQLite's own limit.
-const VALUE_CHARS_MAX: u64 = 1_000_000;
+const VALUE_CHARS_MAX: u64 = 16_000_000;
 
 impl SqliteSpec {
     pub(super) const KEYS: &'static str = "prefill, insert, update, delete, value, journal, synchronous, psow, batch, writer, beside, aged, overwrites";
