@@ -23,7 +23,7 @@ const fn aim(figure: Figure, ours: Side, other: Side, times: f64) -> Aim {
     }
 }
 
-const AIMS: [Aim; 20] = [
+const AIMS: [Aim; 24] = [
     aim(Figure::Write, Side::Jbd2, Side::Fuse2fs, 5.0),
     aim(Figure::Read, Side::Jbd2, Side::Fuse2fs, 2.0),
     aim(Figure::SqliteDelete, Side::Jbd2, Side::Fuse2fs, 2.0),
@@ -47,6 +47,10 @@ const AIMS: [Aim; 20] = [
     aim(Figure::SqliteDelete, Side::EmmcUring, Side::Kernel, 1.2),
     aim(Figure::SqliteWal, Side::EmmcUring, Side::Fuse2fs, 3.0),
     aim(Figure::SqliteWal, Side::EmmcUring, Side::Kernel, 2.0),
+    aim(Figure::SqliteDelete, Side::FastUring, Side::Fuse2fs, 2.0),
+    aim(Figure::SqliteDelete, Side::FastUring, Side::Kernel, 1.2),
+    aim(Figure::SqliteWal, Side::FastUring, Side::Fuse2fs, 3.0),
+    aim(Figure::SqliteWal, Side::FastUring, Side::Kernel, 2.0),
     aim(Figure::Names, Side::EmmcUring, Side::Fuse2fs, 12.0),
     aim(Figure::Names, Side::EmmcUring, Side::Kernel, 0.2),
 ];

@@ -39,8 +39,8 @@ pub struct Args {
     /// Where the image lies, on the disk to measure on
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
-    /// Sides: fuse2fs, fuse2fs-big, kernel, kernel-direct, jbd2, jbd2-direct, emmc, emmc-direct,
-    /// jbd2-uring, emmc-uring, f2fs, f2fsj
+    /// Sides: fuse2fs, fuse2fs-big, kernel, kernel-direct, kernel-fast, jbd2, jbd2-direct, emmc,
+    /// emmc-direct, jbd2-uring, emmc-uring, fast, fast-uring, f2fs, f2fsj
     #[arg(long, value_delimiter = ',')]
     sides: Vec<String>,
     /// Loads: seq, random, sqlite, names

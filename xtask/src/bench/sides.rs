@@ -22,6 +22,8 @@ pub enum Side {
     Kernel,
     /// The kernel's ext4 on a loop device with `losetup --direct-io=on`.
     KernelDirect,
+    /// The kernel's ext4 with fast commits, on a loop device that uses the page cache of the host.
+    KernelFast,
     /// Varve with preset `jbd2`.
     Jbd2,
     /// Varve with preset `jbd2`, and the host file opened for direct I/O.
@@ -34,6 +36,10 @@ pub enum Side {
     Jbd2Uring,
     /// Varve with preset `emmc`, requests over io_uring.
     EmmcUring,
+    /// Varve with fast commits in the order of `adaptive`.
+    Fast,
+    /// Varve with fast commits in the order of `adaptive`, requests over io_uring.
+    FastUring,
     /// Varve's F2FS as Linux has it: an fsync writes nodes, and checkpoints are 60 s apart.
     F2fs,
     /// Varve's F2FS with its journal.
@@ -44,6 +50,8 @@ pub enum Side {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Image {
     Ext4,
+    /// With room for fast commits in its journal.
+    Ext4Fast,
     F2fs,
     /// With room for the journal.
     F2fsj,
@@ -51,17 +59,20 @@ enum Image {
 
 impl Side {
     /// All sides, in the order of a round.
-    pub const ALL: [Side; 12] = [
+    pub const ALL: [Side; 15] = [
         Side::Fuse2fs,
         Side::Fuse2fsBig,
         Side::Kernel,
         Side::KernelDirect,
+        Side::KernelFast,
         Side::Jbd2,
         Side::Jbd2Direct,
         Side::Emmc,
         Side::EmmcDirect,
         Side::Jbd2Uring,
         Side::EmmcUring,
+        Side::Fast,
+        Side::FastUring,
         Side::F2fs,
         Side::F2fsj,
     ];
@@ -73,12 +84,15 @@ impl Side {
             Side::Fuse2fsBig => "fuse2fs-big",
             Side::Kernel => "kernel",
             Side::KernelDirect => "kernel-direct",
+            Side::KernelFast => "kernel-fast",
             Side::Jbd2 => "jbd2",
             Side::Jbd2Direct => "jbd2-direct",
             Side::Emmc => "emmc",
             Side::EmmcDirect => "emmc-direct",
             Side::Jbd2Uring => "jbd2-uring",
             Side::EmmcUring => "emmc-uring",
+            Side::Fast => "fast",
+            Side::FastUring => "fast-uring",
             Side::F2fs => "f2fs",
             Side::F2fsj => "f2fsj",
         }
@@ -86,13 +100,14 @@ impl Side {
 
     /// Whether its requests come over io_uring.
     pub const fn over_io_uring(self) -> bool {
-        matches!(self, Side::Jbd2Uring | Side::EmmcUring)
+        matches!(self, Side::Jbd2Uring | Side::EmmcUring | Side::FastUring)
     }
 
     const fn image(self) -> Image {
         match self {
             Side::F2fs => Image::F2fs,
             Side::F2fsj => Image::F2fsj,
+            Side::KernelFast | Side::Fast | Side::FastUring => Image::Ext4Fast,
             _ => Image::Ext4,
         }
     }
@@ -106,9 +121,14 @@ impl Side {
             Side::EmmcDirect => Some("scheme=emmc,direct"),
             Side::Jbd2Uring => Some("scheme=jbd2"),
             Side::EmmcUring => Some("scheme=emmc"),
+            Side::Fast | Side::FastUring => Some("scheme=fast-commit+adaptive"),
             Side::F2fs => Some("scheme=checkpoint-60"),
             Side::F2fsj => Some("scheme=f2fsj"),
-            Side::Fuse2fs | Side::Fuse2fsBig | Side::Kernel | Side::KernelDirect => None,
+            Side::Fuse2fs
+            | Side::Fuse2fsBig
+            | Side::Kernel
+            | Side::KernelDirect
+            | Side::KernelFast => None,
         }
     }
 }
@@ -158,12 +178,15 @@ impl Ground {
             let args = [&fixed[..], journal, &[&image]].concat();
             sh(&self.varve.to_string_lossy(), &args).map(drop)
         };
+        let ext4 = |features: &[&str]| {
+            let how = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+            let fixed = ["-q", "-F", "-t", "ext4", "-b", "4096", "-E", how];
+            let args = [&fixed[..], features, &[&image]].concat();
+            sh("mke2fs", &args).map(drop)
+        };
         match side.image() {
-            Image::Ext4 => {
-                let how = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
-                let args = ["-q", "-F", "-t", "ext4", "-b", "4096", "-E", how, &image];
-                sh("mke2fs", &args).map(drop)
-            }
+            Image::Ext4 => ext4(&[]),
+            Image::Ext4Fast => ext4(&["-O", "fast_commit"]),
             Image::F2fs => varve(&[]),
             Image::F2fsj => varve(&["-J", "default"]),
         }
@@ -174,7 +197,7 @@ impl Ground {
     pub fn check(&self, side: Side) -> Result {
         let image = self.image.to_string_lossy();
         match side.image() {
-            Image::Ext4 => sh("e2fsck", &["-fn", &image]),
+            Image::Ext4 | Image::Ext4Fast => sh("e2fsck", &["-fn", &image]),
             Image::F2fs => sh("fsck.f2fs", &["--dry-run", &image]),
             Image::F2fsj => sh(&self.varve.to_string_lossy(), &["fsck", "-n", &image]),
         }
@@ -202,7 +225,7 @@ impl Ground {
                 command.args(["mount", "-f", &image, &at, "-o", &options]);
                 mount.serve(command)?;
             }
-            (Side::Kernel | Side::KernelDirect, _) => {
+            (Side::Kernel | Side::KernelDirect | Side::KernelFast, _) => {
                 let direct = match side {
                     Side::KernelDirect => "--direct-io=on",
                     _ => "--direct-io=off",
