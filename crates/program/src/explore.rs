@@ -20,6 +20,7 @@ use crate::call::Recording;
 use crate::state::{Bound, Counts, Judge, JudgeError, Model, State, Verdict, acknowledged};
 use crate::tree::Tree;
 use base::Map;
+use base::collections::fingerprint;
 use rt::{Mutex, Receiver, Sender, channel};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -379,7 +380,9 @@ struct Lot {
     out: OfModel,
     /// The best state of each group that is kept, and how good it is; smaller is better.
     kept: BTreeMap<String, (Merit, Bad)>,
-    alike: BTreeMap<String, u64>,
+    /// Bad states of each group, by the fingerprint of its name: a name has all calls of which
+    /// something is lost.
+    alike: Map<u64, u64>,
 }
 
 /// Less lost, an earlier cut, an earlier state. No two states of a model have the same (E2).
@@ -389,7 +392,8 @@ impl Lot {
     fn add(&mut self, number: u64, state: State, why: Arc<str>, groups_max: usize) {
         self.out.bad += 1;
         let group = group_of(&state);
-        *self.alike.entry(group.clone()).or_default() += 1;
+        let name = fingerprint(group.as_bytes());
+        *self.alike.entry(name).or_default() += 1;
         let merit = (state.lost.len(), state.calls, number);
         if self
             .kept
@@ -421,7 +425,7 @@ impl Lot {
         kept.sort_by_key(|(merit, _)| *merit);
         self.out.kept = kept.into_iter().map(|(_, bad)| bad).collect();
         for bad in &mut self.out.kept {
-            bad.alike = self.alike[&bad.group];
+            bad.alike = self.alike[&fingerprint(bad.group.as_bytes())];
         }
         self.out
     }
@@ -675,6 +679,7 @@ mod tests {
                 let state = State {
                     tree: numbered(number),
                     calls: 1,
+                    under_way: false,
                     acknowledged: (number % 2) as usize,
                     lost: (0..number as usize % 7).map(part).collect(),
                     line: format!("{} {number}", self.name),
@@ -751,6 +756,7 @@ mod tests {
         let recording = tape();
         let bound = Bound {
             states_max: 1000,
+            total_max: u64::MAX,
             parts_max: 2,
         };
         let job = Job {
@@ -880,6 +886,7 @@ mod tests {
             let recording = tape();
             let bound = Bound {
                 states_max: 1,
+                total_max: u64::MAX,
                 parts_max: 1,
             };
             let models = models(&[("a", vec![5])]);

@@ -22,6 +22,8 @@ pub struct State {
     pub tree: Tree,
     /// Number of calls that had begun, all of them ended but perhaps the last.
     pub calls: usize,
+    /// The last of them had not ended.
+    pub under_way: bool,
     /// Number of acknowledgements that the user had got; their texts are those of [`acknowledged`].
     pub acknowledged: usize,
     /// Parts of calls before the cut that are not in the tree, ascending. Empty where a model
@@ -46,8 +48,22 @@ pub fn acknowledged(recording: &Recording, calls: usize) -> Vec<&str> {
 pub struct Bound {
     /// Most states of one cut; those that it leaves out are counted.
     pub states_max: u64,
+    /// Most states of all cuts of a model together, dealt to the cuts in equal parts of at least
+    /// [`STATES_MIN`]: a program of thousands of calls has thousands of cuts.
+    pub total_max: u64,
     /// Most parts that are lost, or kept, alone.
     pub parts_max: usize,
+}
+
+/// States that each cut may have, however many cuts there are.
+pub const STATES_MIN: u64 = 16;
+
+impl Bound {
+    /// Most states of one of `cuts` cuts.
+    pub fn of_each(&self, cuts: usize) -> u64 {
+        let part = self.total_max / cuts.max(1) as u64;
+        self.states_max.min(part.max(STATES_MIN))
+    }
 }
 
 /// What an exploration of one model made.

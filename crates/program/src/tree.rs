@@ -181,6 +181,11 @@ impl Tree {
         self.nodes.iter().map(|(&id, node)| (id, &**node))
     }
 
+    /// Pages of all files that are not all zeros.
+    pub fn pages(&self) -> usize {
+        self.nodes.values().map(|node| node.pages.len()).sum()
+    }
+
     /// Adds a node, or puts another one in its place.
     pub fn insert(&mut self, id: NodeId, mut node: Node) {
         // A clone of a node that was hashed may have been changed since.

@@ -42,6 +42,16 @@ pub struct ProgramArgs {
     /// commas or given several times [default: posix,ext4,f2fs].
     #[arg(long, value_name = "MODEL", requires = "dir")]
     pub model: Vec<String>,
+    /// Most states of a model, dealt to all cuts in equal parts of at least 16; --states bounds each
+    /// cut as well.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "dir",
+        default_value_t = 100_000,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub states_total: u64,
     /// What is an acknowledgement, beside lines that are written to `$VARVE_ACKS` or to the socket
     /// `$VARVE_ACK_SOCKET`: `stdout`, each line that the command prints.
     #[arg(long, value_enum, value_name = "WAY", requires = "dir")]

@@ -165,7 +165,22 @@ fn as_posix<'a>(model: &Posix, recording: &'a Recording, state: &State) -> Optio
     {
         return Some((cut, lost));
     }
-    model.find(recording, state.calls, &state.tree).ok()
+    model
+        .find(recording, covered(recording, state), &state.tree)
+        .ok()
+}
+
+/// The calls that count for what a state may lack: a sync that had not ended covers nothing.
+fn covered(recording: &Recording, state: &State) -> usize {
+    let last = state.calls.checked_sub(1);
+    let is_sync = |call: usize| {
+        let what = recording.calls.get(call).map(|call| &call.what);
+        matches!(what, Some(What::Sync { .. } | What::SyncAll))
+    };
+    match last.filter(|&last| state.under_way && is_sync(last)) {
+        Some(last) => last,
+        None => state.calls,
+    }
 }
 
 /// The judge, with what it said of trees before.

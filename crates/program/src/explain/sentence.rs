@@ -239,7 +239,7 @@ pub(super) fn other(
     state: &State,
     why: String,
 ) -> Result<Explanation, ModelError> {
-    let mut cut = model.cut(recording, state.calls)?;
+    let mut cut = model.cut(recording, super::covered(recording, state))?;
     let whole = cut.tree(&cut.close([]));
     let differences = differences(&whole, &state.tree);
     let lost: BTreeSet<usize> = state.lost.iter().map(|part| part.call).collect();
@@ -248,8 +248,12 @@ pub(super) fn other(
         true => "",
         false => " this is lost",
     };
+    let when = match state.under_way {
+        true => "in the middle of",
+        false => "behind",
+    };
     let sentence = format!(
-        "after a cut behind {}{is_lost}: {}",
+        "after a cut {when} {}{is_lost}: {}",
         sites::call(recording, last),
         differing(recording, state, &differences).join("; ")
     );

@@ -23,6 +23,8 @@ pub enum Fate {
     Kept,
     /// The acknowledgement that is broken.
     Promise,
+    /// The power went while it was carried out.
+    UnderWay,
     /// The power went before it.
     Never,
 }
@@ -106,7 +108,7 @@ impl Lanes {
             let lost = told.state.lost.iter().filter(|part| part.call == nr);
             let fate = fate(told, nr, cut);
             let stack = match fate {
-                Fate::Plain | Fate::Never => Vec::new(),
+                Fate::Plain | Fate::UnderWay | Fate::Never => Vec::new(),
                 Fate::Lost | Fate::Kept | Fate::Promise => all[nr].stack.clone(),
             };
             rows.push(Row {
@@ -129,6 +131,7 @@ fn fate(told: &Told, nr: usize, cut: usize) -> Fate {
         _ if told.lost.contains(&nr) => Fate::Lost,
         _ if told.promise == Some(nr) => Fate::Promise,
         _ if told.kept.contains(&nr) => Fate::Kept,
+        _ if told.state.under_way && nr + 1 == cut => Fate::UnderWay,
         _ => Fate::Plain,
     }
 }
@@ -141,6 +144,7 @@ impl Fate {
             Fate::Lost => "LOST",
             Fate::Kept => "durable",
             Fate::Promise => "promised",
+            Fate::UnderWay => "not answered",
             Fate::Never => "not begun",
         }
     }

@@ -58,7 +58,7 @@ fn models(report: &Report) -> Markup {
                         td.bad[model.bad > 0] { (model.bad) } td { (model.beyond) }
                         td.text {
                             @if let Some(why) = &model.gave_up { span.bad { "gave up: " (why) } }
-                            @else if model.bad == 0 { "holds" }
+                            @else if model.bad == 0 { (if model.beyond > 0 { "holds in these" } else { "holds" }) }
                             @else { span.bad { (model.findings) " findings" } }
                         }
                     }
@@ -128,7 +128,7 @@ fn stack(frames: &[String]) -> Markup {
 
 fn class(fate: Fate) -> &'static str {
     match fate {
-        Fate::Plain => "plain",
+        Fate::Plain | Fate::UnderWay => "plain",
         Fate::Lost => "lost",
         Fate::Kept => "kept",
         Fate::Promise => "promise",

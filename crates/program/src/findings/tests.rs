@@ -31,6 +31,7 @@ fn bad(line: &str, number: u64, lost: usize) -> Bad {
         state: State {
             tree: tree_of(&[("db", b"")]),
             calls: 3,
+            under_way: false,
             acknowledged: 0,
             lost: (0..lost).map(part).collect(),
             line: line.into(),
@@ -156,7 +157,7 @@ fn the_text_says_where_it_holds_what_is_lost_and_what_lacks() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    assert_eq!(row("ext4"), "ext4 5 100 40 0 1 holds");
+    assert_eq!(row("ext4"), "ext4 5 100 40 0 1 holds in these");
     assert_eq!(row("posix"), "posix 5 100 40 10 1 1 finding");
     assert_eq!(row("f2fs"), "f2fs 5 100 40 5 1 gave up: too large");
     for words in [

@@ -79,6 +79,7 @@ fn table(models: &[OfModelReport]) -> String {
         let verdict = match (gave_up, findings) {
             (Some(why), _) => format!("gave up: {why}"),
             (None, 0) if *states == 0 => "not looked at".into(),
+            (None, 0) if *beyond > 0 => "holds in these".into(),
             (None, 0) => "holds".into(),
             (None, 1) => "1 finding".into(),
             (None, n) => format!("{n} findings"),

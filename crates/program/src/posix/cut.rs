@@ -13,8 +13,9 @@ use base::Map;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most nodes that are kept of each file for further states.
+/// Most nodes that are kept of each file for further states, and most pages of all of these.
 const KEPT_MAX: usize = 4096;
+const KEPT_PAGES_MAX: usize = 1 << 20;
 
 /// A recording followed up to some call, with the parts that a cut there may lose. Parts are
 /// numbered here from 0 on in the order of the calls, without those that are durable.
@@ -131,7 +132,8 @@ impl<'a> Cut<'a> {
                     key.set(index);
                 }
             }
-            if changed.made.len() > KEPT_MAX {
+            let pages = self.track.nodes[&id].live.pages.len().max(1);
+            if changed.made.len() > KEPT_MAX.min(KEPT_PAGES_MAX / pages) {
                 changed.made.clear();
             }
             if !changed.made.contains_key(&key) {
@@ -162,6 +164,7 @@ impl<'a> Cut<'a> {
         State {
             tree,
             calls: self.track.calls,
+            under_way: false,
             acknowledged: self.track.acknowledged,
             lost: lost.iter().map(part).collect(),
             line: self.line(lost),

@@ -198,6 +198,7 @@ impl Model for Posix {
             bound,
             seen: Set::default(),
             counts: Counts::default(),
+            states_max: bound.of_each(cuts(recording)),
             visit,
         };
         let mut on = exploration.states(None);
@@ -218,9 +219,17 @@ impl Model for Posix {
     }
 }
 
+/// How many cuts have states of their own.
+fn cuts(recording: &Recording) -> usize {
+    let syncs = |what: &What| matches!(what, What::Sync { .. } | What::SyncAll);
+    1 + recording.calls.iter().filter(|c| !syncs(&c.what)).count()
+}
+
 struct Exploration<'a, 'b> {
     cut: Cut<'a>,
     bound: &'b Bound,
+    /// Most states of each cut.
+    states_max: u64,
     /// Trees with the number of acknowledgements, by which equal states are told.
     seen: Set<(u64, usize)>,
     counts: Counts,
@@ -248,7 +257,7 @@ impl Exploration<'_, '_> {
             if sets.insert(lost.clone()) {
                 named.push(lost);
             }
-            (named.len() as u64) < self.bound.states_max
+            (named.len() as u64) < self.states_max
         });
         self.counts.beyond += beyond;
         named.iter().all(|lost| self.visit(lost))

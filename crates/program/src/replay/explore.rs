@@ -26,7 +26,10 @@ const GIVEN_UP: &str = "given-up/";
 struct Explorer<'a> {
     base: Base,
     recording: &'a Recording,
+    bound: &'a Bound,
     cuts: Cuts,
+    /// How many runs there are of what is carried out.
+    runs: usize,
     seen: Seen,
     counts: Counts,
     visit: &'a mut dyn FnMut(State) -> bool,
@@ -54,6 +57,8 @@ pub fn explore(
     let mut explorer = Explorer {
         base: Base::new(model, recording)?,
         recording,
+        bound,
+        runs: 1,
         cuts: Cuts {
             mode: Mode::Bounded,
             subset_max: narrow(bound.parts_max as u64),
@@ -80,6 +85,7 @@ impl Explorer<'_> {
         let steps = steps(carried);
         let (runs, left_out) = runs(carried, &steps, self.base.model.habits());
         self.counts.beyond += left_out;
+        self.runs = runs.len();
         for run in &runs {
             if self.stopped {
                 break;
@@ -99,18 +105,24 @@ impl Explorer<'_> {
         let tape = self.base.carry(carried, steps, run)?;
         let model = self.base.model.clone();
         let mut follower = Follower::new(self.recording);
+        let given = acknowledgements(self.recording, &tape);
+        let moments = moments(&tape, &given);
+        let of_each = self.bound.of_each(moments.len().saturating_mul(self.runs));
+        let cuts = Cuts {
+            states_max: u32::try_from(of_each).unwrap_or(u32::MAX),
+            ..self.cuts
+        };
         let mut cutting = Cutting {
-            given: acknowledgements(self.recording, &tape),
+            given,
             name: format!("model={} run={prefix}{}", model.name, run.name),
             cursor: tape.trace.cursor(),
             tape: &tape,
-            cuts: &self.cuts,
+            cuts: &cuts,
             seen: &mut self.seen,
             recovered: Recovered::new(&model),
             line: String::new(),
             beyond: 0,
         };
-        let moments = moments(&tape, &cutting.given);
         let mut rest = moments.iter().enumerate().peekable();
         while rest.peek().is_some() && !self.stopped {
             let mut found = Vec::new();
@@ -184,6 +196,7 @@ impl Cutting<'_> {
                 let state = State {
                     tree: Tree::default(),
                     calls: calls(self.tape, at),
+                    under_way: is_under_way(self.tape, at),
                     acknowledged,
                     lost: Vec::new(),
                     line: line.clone(),
@@ -211,6 +224,12 @@ fn acknowledgements(recording: &Recording, tape: &Tape) -> Vec<Time> {
 /// Number of calls that had begun.
 fn calls(tape: &Tape, at: Time) -> usize {
     tape.calls.partition_point(|(begun, _)| *begun < at)
+}
+
+/// Whether the last call that had begun had not ended.
+fn is_under_way(tape: &Tape, at: Time) -> bool {
+    let last = calls(tape, at).checked_sub(1).map(|last| tape.calls[last]);
+    last.is_some_and(|(_, ended)| ended > at)
 }
 
 /// The moments to cut at (replay-B6).
@@ -269,6 +288,7 @@ pub fn again(model: &BlockModel, recording: &Recording, line: &str) -> Result<St
         lost: lost(recording, calls, follower.after(calls), &tree),
         tree,
         calls,
+        under_way: is_under_way(&tape, at),
         acknowledged: given.partition_point(|t| *t <= at),
         line: line.into(),
     })

@@ -35,6 +35,11 @@ impl Memo {
         }
     }
 
+    /// Steps that are kept.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
     /// The number of the tree that an image leads to, if that is known; `print` answers the
     /// fingerprints of its blocks.
     pub fn find(&self, print: impl Fn(u64) -> u64) -> Option<usize> {

@@ -8,7 +8,8 @@
 use super::BlockModel;
 use super::memo::Memo;
 use crate::tree::{Kind, Node, NodeId, PAGE, ROOT, Tree};
-use base::{Ino, Nanos, SECTORS_PER_BLOCK, Set};
+use base::collections::fingerprint;
+use base::{Bytes, Ino, Map, Nanos, SECTORS_PER_BLOCK, Set};
 use blockdev::{BlockDevice, Caps, DevError, Image, Op, OverlayDisk, Reply, Request, Ticket};
 use rig::{Fs, Mounted};
 use rt::{Mutex, Sim, SimConfig};
@@ -20,6 +21,9 @@ use vfs::{Attr, Errno, FileKind, FileSystem, FsError, SeekMode, WritebackPolicy}
 const WHOLE_MAX: u64 = 256 << 10;
 /// Entries that are asked for at once.
 const ENTRIES: usize = 128;
+/// Most steps of the memo and pages of the trees that are kept, each of about 100 bytes: recoveries
+/// that differ in the pages of a large file are new ones to the memo, and have new trees.
+const KEPT_MAX: usize = 1 << 20;
 
 /// Runs work that recovers images.
 ///
@@ -44,6 +48,10 @@ pub struct Recovered<'a> {
     memo: Memo,
     /// Each tree with its hash.
     trees: Vec<(Tree, u64)>,
+    /// Pages of all trees.
+    pages: usize,
+    /// Each content of a page once, by its fingerprint.
+    contents: Map<u64, Bytes>,
     /// Recoveries that were done.
     pub done: usize,
 }
@@ -55,6 +63,8 @@ impl<'a> Recovered<'a> {
             model,
             memo: Memo::new(),
             trees: Vec::new(),
+            pages: 0,
+            contents: Map::default(),
             done: 0,
         }
     }
@@ -68,12 +78,14 @@ impl<'a> Recovered<'a> {
             Some(nr) => nr,
             None => {
                 self.done += 1;
-                let (tree, reads) = one(self.model, image)?;
+                self.forget_too_much();
+                let (tree, reads) = one(self.model, image, &mut self.contents)?;
                 let hash = tree.hash();
                 // Equal trees are kept once: what is read differs more often.
                 let known = self.trees.iter().position(|known| known.1 == hash);
                 let nr = known.unwrap_or(self.trees.len());
                 if nr == self.trees.len() {
+                    self.pages += tree.pages();
                     self.trees.push((tree, hash));
                 }
                 self.memo.enter(&reads, nr);
@@ -82,6 +94,16 @@ impl<'a> Recovered<'a> {
         };
         let (tree, hash) = &self.trees[nr];
         Ok((tree, *hash))
+    }
+
+    /// Begins anew where what is kept has grown too large.
+    fn forget_too_much(&mut self) {
+        if self.memo.len() + self.pages > KEPT_MAX {
+            self.memo = Memo::new();
+            self.trees.clear();
+            self.pages = 0;
+            self.contents.clear();
+        }
     }
 }
 
@@ -121,8 +143,13 @@ impl BlockDevice for Watched {
     }
 }
 
-/// Recovers an image and reads its tree. Answers the blocks that were read, too.
-fn one(model: &BlockModel, image: &Image) -> Result<(Tree, Vec<(u64, u64)>), String> {
+/// Recovers an image and reads its tree, whose pages are those of `contents` where they are equal.
+/// Answers the blocks that were read, too.
+fn one(
+    model: &BlockModel,
+    image: &Image,
+    contents: &mut Map<u64, Bytes>,
+) -> Result<(Tree, Vec<(u64, u64)>), String> {
     // Limits count from the last progress of time.
     rt::sleep(Nanos(1));
     let disk = Arc::new(Watched {
@@ -139,6 +166,7 @@ fn one(model: &BlockModel, image: &Image) -> Result<(Tree, Vec<(u64, u64)>), Str
         fs: &*seam,
         tree: Tree::default(),
         known: BTreeMap::new(),
+        contents,
     };
     let read = reader.node(seam.root());
     let tree = reader.tree;
@@ -153,6 +181,8 @@ struct Reader<'a> {
     tree: Tree,
     /// The nodes that were read: a second name of one leads to the same.
     known: BTreeMap<Ino, NodeId>,
+    /// Contents of pages by their fingerprints.
+    contents: &'a mut Map<u64, Bytes>,
 }
 
 impl Reader<'_> {
@@ -212,7 +242,7 @@ impl Reader<'_> {
         }
     }
 
-    fn content(&self, attr: &Attr, node: &mut Node) -> Result<(), FsError> {
+    fn content(&mut self, attr: &Attr, node: &mut Node) -> Result<(), FsError> {
         node.size = attr.size;
         if attr.size <= WHOLE_MAX {
             return self.pages(attr.ino, 0..attr.size, node);
@@ -232,13 +262,25 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn pages(&self, ino: Ino, range: std::ops::Range<u64>, node: &mut Node) -> Result<(), FsError> {
+    fn pages(
+        &mut self,
+        ino: Ino,
+        range: std::ops::Range<u64>,
+        node: &mut Node,
+    ) -> Result<(), FsError> {
         for at in range.clone().step_by(PAGE as usize) {
             let mut page = vec![0; PAGE as usize];
             let room = (range.end - at).min(PAGE) as usize;
             self.fs.read(ino, at, &mut page[..room])?;
             if !base::bytes::is_zero(&page) {
-                node.pages.insert(at / PAGE, page.into());
+                let known = self.contents.entry(fingerprint(&page));
+                let known = known.or_insert_with(|| page.clone().into());
+                // Two contents may have one fingerprint.
+                let page = match known[..] == page[..] {
+                    true => known.clone(),
+                    false => page.into(),
+                };
+                node.pages.insert(at / PAGE, page);
             }
         }
         Ok(())

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::call::{Attribute, Call, What, Who};
-use crate::state::acknowledged;
+use crate::explain::{Cause, explain};
+use crate::posix::Posix;
+use crate::state::{Verdict, acknowledged};
 use crate::tree::{Kind, Node, NodeId, ROOT, Tree};
 use base::Rng;
 use follow::Follower;
@@ -11,6 +13,7 @@ use std::collections::BTreeSet;
 
 const BOUND: Bound = Bound {
     states_max: 4096,
+    total_max: u64::MAX,
     parts_max: 2,
 };
 const OWNER: (u32, u32) = (0, 0);
@@ -211,6 +214,34 @@ fn what_was_synced_before_an_acknowledgement_is_there() {
         assert_eq!(most, Some(2), "{word}");
         let none = states.iter().any(|s| content(s, "f").is_none());
         assert!(none, "{word}: before the first sync it may not be there");
+    }
+}
+
+/// What it was to cover is lost before it ends, which is no fault of the sync.
+#[test]
+fn a_sync_that_has_not_ended_covers_nothing() {
+    let mut tape = Tape::new(&[("f", b"old")]);
+    let f = tape.node("f");
+    tape.write(f, 0, b"new");
+    tape.sync(f);
+    tape.acknowledge("new");
+    let is_old = |tree: &Tree| {
+        let node = tree.find(b"f").and_then(|id| tree.node(id));
+        node.is_some_and(|f| f.content() == b"old")
+    };
+    for word in ["ext4", "f2fs"] {
+        let states = states(word, &tape.recording);
+        let mut syncing = states.iter().filter(|s| s.calls == 2 && is_old(&s.tree));
+        let state = syncing.next().expect("a cut in the sync");
+        assert!(state.under_way, "{word}: {}", state.line);
+        let mut judge = |tree: &Tree, _: &[&str]| match is_old(tree) {
+            true => Ok(Verdict::Bad("it is old".into())),
+            false => Ok(Verdict::Good),
+        };
+        let told = explain(&Posix::default(), &tape.recording, state, &mut judge);
+        let told = told.unwrap_or_else(|e| panic!("{word}: {e}"));
+        assert_ne!(told.cause, Cause::Other, "{word}: {}", told.sentence);
+        assert_eq!(told.state.calls, 1, "{word}: {}", told.sentence);
     }
 }
 

@@ -157,6 +157,7 @@ fn a_state_of_another_model_is_found_by_its_tree() {
     let mut state = State {
         tree,
         calls: 3,
+        under_way: false,
         acknowledged: 0,
         lost: Vec::new(),
         line: "block 12".into(),

@@ -109,6 +109,7 @@ fn mixes(seeds: Range<u64>, calls: usize) -> impl Iterator<Item = (String, Recor
 /// Those of the short tests.
 const FEW: Bound = Bound {
     states_max: 2000,
+    total_max: u64::MAX,
     parts_max: 1,
 };
 

@@ -106,6 +106,7 @@ fn what_a_bound_leaves_out_is_counted() {
     let recording = script.recording();
     let bound = |states_max| Bound {
         states_max,
+        total_max: u64::MAX,
         parts_max: 2,
     };
     let all = model
@@ -116,6 +117,22 @@ fn what_a_bound_leaves_out_is_counted() {
         .unwrap();
     assert_eq!(all.beyond, 0);
     assert!(few.beyond > 0 && few.states < all.states, "{few:?} {all:?}");
+    // Of all cuts together: eleven have states, each at least 16 of them.
+    let together = Bound {
+        total_max: 11 * 17,
+        ..bound(100_000)
+    };
+    let shared = model.explore(&recording, &together, &mut |_| true).unwrap();
+    let least = Bound {
+        total_max: 1,
+        ..together.clone()
+    };
+    let least = model.explore(&recording, &least, &mut |_| true).unwrap();
+    assert!(shared.states <= 11 * 17 && shared.beyond > 0, "{shared:?}");
+    assert!(
+        least.states < shared.states && least.states > 16,
+        "{least:?}"
+    );
     let mut visited = 0;
     let one = model.explore(&recording, &bound(10), &mut |_| {
         visited += 1;
@@ -139,6 +156,7 @@ fn a_wide_enough_bound_names_every_legal_set() {
         .write("b", 0, b"y");
     let bound = Bound {
         states_max: u64::MAX,
+        total_max: u64::MAX,
         parts_max: 6,
     };
     let recording = script.recording();
@@ -262,6 +280,7 @@ fn states_without_a_judge_are_fast() {
     }
     let bound = Bound {
         states_max: 2000,
+        total_max: u64::MAX,
         parts_max: 2,
     };
     let recording = script.recording();

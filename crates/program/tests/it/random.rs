@@ -53,6 +53,7 @@ fn models() -> Vec<Posix> {
 fn what_is_explored_is_allowed() {
     let bound = Bound {
         states_max: 60,
+        total_max: u64::MAX,
         ..BOUND
     };
     for seed in 0..60 {
@@ -70,10 +71,12 @@ fn what_is_explored_is_allowed() {
 fn what_is_allowed_is_explored() {
     let all = Bound {
         states_max: 1 << 16,
+        total_max: u64::MAX,
         parts_max: 8,
     };
     let few = Bound {
         states_max: 200,
+        total_max: u64::MAX,
         parts_max: 2,
     };
     let (mut refused, mut taken) = (0, 0);

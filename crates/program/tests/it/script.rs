@@ -282,6 +282,7 @@ pub fn content(tree: &Tree, path: &str) -> Option<Vec<u8>> {
 
 pub const BOUND: Bound = Bound {
     states_max: 20_000,
+    total_max: u64::MAX,
     parts_max: 2,
 };
 

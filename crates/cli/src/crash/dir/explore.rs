@@ -9,7 +9,7 @@ use crate::stop::{Part, Stop};
 use ::program::apply::complete;
 use ::program::call::Recording;
 use ::program::explain::explain;
-use ::program::explore::{Ask, Bad, Explored, Job, Progress, Verdicts, explore};
+use ::program::explore::{Ask, Bad, Explored, Job, OfModel, Progress, Verdicts, explore};
 use ::program::findings::{
     Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,
 };
@@ -118,6 +118,7 @@ impl<'a> Trial<'a> {
             settings,
             bound: Bound {
                 states_max: args.states.into(),
+                total_max: args.program.states_total,
                 parts_max: args.subset as usize,
             },
             notes,
@@ -193,6 +194,7 @@ impl<'a> Trial<'a> {
         out: &OutFolder,
     ) -> Result<(Report, Option<Failure>), Failure> {
         let explored = self.explored()?;
+        self.notes.extend(left_out(&explored));
         let signal = self.stop.signal().filter(|_| !explored.complete);
         let part = signal.map(|signal| Part::of_unknown(signal, explored.judged, "trees"));
         let mut short = part.as_ref().map(|part| part.kept_in(out.path()));
@@ -401,6 +403,21 @@ impl<'a> Trial<'a> {
             Verdict::Bad(why) => Err(failed(format!("{head}bad: {why}"))),
         }
     }
+}
+
+/// What the bound left out, by model: what is said to hold, holds for the states that were made.
+fn left_out(explored: &Explored) -> Option<String> {
+    let left = |model: &OfModel| model.counts.beyond > 0;
+    let models = explored.models.iter().filter(|model| left(model));
+    let models: Vec<String> = models
+        .map(|model| format!("{} of {}", model.counts.beyond, model.name))
+        .collect();
+    (!models.is_empty()).then(|| {
+        format!(
+            "not all states were made, at most {} were left out: --states and --states-total make more, a shorter run needs fewer",
+            models.join(", ")
+        )
+    })
 }
 
 /// What is not looked at of a program that writes through shared mappings.
