@@ -331,6 +331,53 @@ fn calls_fail_where_it_was_asked_for() {
 }
 
 #[test]
+fn a_fault_that_never_came_about_is_no_success() {
+    let room = Room::new();
+    let run = [
+        "--run",
+        "echo a > a",
+        "--check",
+        "true",
+        "--fail",
+        "fsync=EIO@9",
+    ];
+    let no_call = "--fail fsync=EIO@9: no such call was made";
+    room.told(&run, 1, &[no_call, "--show"]);
+    let json = fs::read_to_string(room.path().join("varve-crash/results.json"));
+    assert!(json.expect("the results").contains(no_call));
+}
+
+/// FUSE is told of neither; a shell script has no other.
+#[test]
+fn syncs_of_everything_are_seen() {
+    let room = Room::new();
+    let calls = room.calls(&[
+        "--run",
+        "echo a > a; sync; echo b > b; sync -f b; sync -f /",
+    ]);
+    let syncs = calls
+        .iter()
+        .filter(|call| call.starts_with("sync("))
+        .count();
+    assert_eq!(syncs, 2, "{calls:#?}");
+    assert!(at(&calls, "write(a") < at(&calls, "sync("), "{calls:#?}");
+    let run = "printf 0123456789 > new; sync; mv new kept; sync; echo saved";
+    let judge = "test -z \"$(cat $VARVE_ACKED)\" || test -s \"$VARVE_DIR/kept\"";
+    room.told(
+        &["--run", run, "--acks", "stdout", "--check", judge],
+        0,
+        &["holds"],
+    );
+}
+
+#[test]
+fn a_full_volume_is_told() {
+    let room = Room::new();
+    let run = ["--run", "head -c 30000000 /dev/zero > f", "--size", "16"];
+    room.told(&run, 1, &["the volume was full", "16 MiB", "--size"]);
+}
+
+#[test]
 fn a_recording_is_kept_and_taken_again() {
     let room = Room::new();
     let first = room.calls(&["--run", "echo a > a; mv a b; sync b", "--keep", "kept"]);

@@ -36,6 +36,7 @@ mod refused;
 mod show;
 mod socket;
 mod stack;
+mod syncs;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -49,4 +50,5 @@ pub use recorder::{RecordError, Recorder};
 pub use show::{line, list};
 pub use socket::AckSocket;
 pub use stack::stacks_can_be_read;
+pub use syncs::Syncs;
 pub use volume::volume;

@@ -167,6 +167,11 @@ impl Recorder {
         self.tape.lock().refused.words()
     }
 
+    /// How many calls found no room in the volume.
+    pub fn full(&self) -> u64 {
+        self.tape.lock().refused.full()
+    }
+
     /// Succeeds if everything was noted.
     ///
     /// # Errors

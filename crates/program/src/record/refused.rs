@@ -11,7 +11,11 @@ const COUNTED: usize = 1000;
 
 /// Refused calls, with their path and how often.
 #[derive(Default)]
-pub(super) struct Refused(BTreeMap<(String, String), u64>);
+pub(super) struct Refused {
+    calls: BTreeMap<(String, String), u64>,
+    /// Calls that found no room.
+    full: u64,
+}
 
 impl Refused {
     /// Counts a call if it has failed because the volume does not know it.
@@ -20,13 +24,25 @@ impl Refused {
         if done.as_ref().err().is_some_and(|e| lacks(e.errno())) {
             self.add(call, path);
         }
+        self.note_room(done);
+    }
+
+    /// Counts a call if it has failed because the volume is full.
+    pub fn note_room<T>(&mut self, done: &FsResult<T>) {
+        let full = |e: &vfs::FsError| e.errno() == Errno::NoSpc;
+        self.full += u64::from(done.as_ref().err().is_some_and(full));
+    }
+
+    /// How many calls found no room.
+    pub fn full(&self) -> u64 {
+        self.full
     }
 
     /// Counts a call.
     pub fn add(&mut self, call: &str, path: &str) {
         let key = (call.to_string(), path.to_string());
-        if self.0.len() < COUNTED || self.0.contains_key(&key) {
-            *self.0.entry(key).or_default() += 1;
+        if self.calls.len() < COUNTED || self.calls.contains_key(&key) {
+            *self.calls.entry(key).or_default() += 1;
         }
     }
 
@@ -36,8 +52,8 @@ impl Refused {
             1 => format!("{call} of {path}"),
             times => format!("{call} of {path} ({times} times)"),
         };
-        let mut named: Vec<String> = self.0.iter().take(NAMED).map(one).collect();
-        if let Some(more) = self.0.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        let mut named: Vec<String> = self.calls.iter().take(NAMED).map(one).collect();
+        if let Some(more) = self.calls.len().checked_sub(NAMED).filter(|more| *more > 0) {
             named.push(format!("{more} more calls"));
         }
         (!named.is_empty()).then(|| named.join(", "))
@@ -57,7 +73,8 @@ mod tests {
         let mut refused = Refused::default();
         refused.note("fallocate", "a", &Ok(()));
         refused.note("fallocate", "a", &failed(Errno::NoSpc));
-        assert_eq!(refused.words(), None);
+        refused.note_room(&failed(Errno::Io));
+        assert_eq!((refused.words(), refused.full()), (None, 1));
         refused.note("fallocate", "a", &failed(Errno::NotSup));
         refused.note("fallocate", "a", &failed(Errno::NoSys));
         refused.note("fallocate", "b", &failed(Errno::NotSup));

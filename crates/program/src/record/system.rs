@@ -26,7 +26,9 @@ impl Recorder {
         let path = tape.nodes.path_in(dir, name);
         tape.admit(call, &path, 0)?;
         let parent = tape.nodes.of(dir)?;
-        let attr = make()?;
+        let made = make();
+        tape.refused.note_room(&made);
+        let attr = made?;
         let node = tape.nodes.new_node(attr.ino);
         tape.nodes.named(node, parent, name);
         let what = What::Create {
@@ -317,7 +319,9 @@ impl FileSystem for Recorder {
         let path = tape.nodes.path(ino);
         tape.admit(Word::Write, &path, data.len())?;
         let size_before = self.below.getattr(ino)?.size;
-        let done = self.below.write(ino, offset, data)?;
+        let done = self.below.write(ino, offset, data);
+        tape.refused.note_room(&done);
+        let done = done?;
         if done > 0 {
             let what = What::Write {
                 node: tape.nodes.of(ino)?,

@@ -65,6 +65,7 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     };
     if options.show || options.lint || options.state.is_some() {
         runs.iter().flat_map(|run| &run.notes).for_each(tell);
+        runs.iter().filter_map(Run::untested).for_each(tell);
     }
     if options.show {
         let lists: Vec<String> = runs.iter().map(|run| list(&run.recording)).collect();
@@ -77,9 +78,10 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
         say(&as_json(&reports, options.runs.get() > 1)?)?;
     }
     let (bad, several) = (bad?, runs.len() > 1);
+    let untested: Option<String> = runs.iter().find_map(Run::untested);
     let folder = args.out.display();
     match (bad, several) {
-        (0, _) => Ok(()),
+        (0, _) => untested.map_or(Ok(()), |why| Err(failed(why))),
         _ if options.lint => Err(failed("not everything was synced when it was promised")),
         (_, false) => Err(failed(format!("states are bad; {folder} has the findings"))),
         (n, true) => Err(failed(format!(
@@ -94,9 +96,21 @@ struct Run {
     file: PathBuf,
     recording: Recording,
     notes: Vec<String>,
+    /// Faults that never came about.
+    unmet: Vec<String>,
 }
 
 impl Run {
+    /// What was asked for with `--fail` and not seen, if so.
+    fn untested(&self) -> Option<String> {
+        (!self.unmet.is_empty()).then(|| {
+            format!(
+                "--fail {}: no such call was made, so nothing is known of it; --show lists the calls",
+                self.unmet.join(", ")
+            )
+        })
+    }
+
     fn read(file: &Path) -> Result<Run, Failure> {
         let name = file.display();
         let bytes = std::fs::read(file).map_err(|e| failed(format!("{name}: {e}")))?;
@@ -104,6 +118,7 @@ impl Run {
             file: file.into(),
             recording: load(&bytes).map_err(|e| failed(format!("{name}: {e}")))?,
             notes: Vec::new(),
+            unmet: Vec::new(),
         })
     }
 }
@@ -145,7 +160,8 @@ fn result(
     out: &OutFolder,
     reports: &mut Vec<Report>,
 ) -> Result<bool, Failure> {
-    let trial = Trial::new(args, stop, &run.recording, &run.notes)?;
+    let told: Vec<String> = run.notes.iter().cloned().chain(run.untested()).collect();
+    let trial = Trial::new(args, stop, &run.recording, &told)?;
     if let Some(state) = &args.program.state {
         return say(&plain::message(&trial.again(state, out)?)).map(|()| false);
     }
@@ -209,7 +225,11 @@ fn recorded(args: &CrashArgs, out: &OutFolder, stop: &Arc<Stop>) -> Result<Vec<R
     }
     let mut all = Vec::new();
     for nr in 1..=runs {
-        let Recorded { recording, notes } = record::record(args, command, stop)?;
+        let Recorded {
+            recording,
+            notes,
+            unmet,
+        } = record::record(args, command, stop)?;
         let name = match runs {
             1 => String::from("recording"),
             _ => format!("recording-{nr}"),
@@ -221,6 +241,7 @@ fn recorded(args: &CrashArgs, out: &OutFolder, stop: &Arc<Stop>) -> Result<Vec<R
             file,
             recording,
             notes,
+            unmet,
         });
     }
     Ok(all)

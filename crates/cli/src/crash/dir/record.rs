@@ -11,7 +11,7 @@ use crate::failure::{Failure, failed, tell};
 use crate::image::Putter;
 use crate::stop::Stop;
 use ::program::call::Recording;
-use ::program::record::{ACKS, AckSocket, Recorder, STDOUT, volume};
+use ::program::record::{ACKS, AckSocket, Recorder, STDOUT, Syncs, volume};
 use rig::Vfs;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -25,12 +25,17 @@ use std::time::Duration;
 /// How long processes that a command leaves behind are waited for.
 const STAYING: Duration = Duration::from_secs(10);
 
+/// Where the host does not let filters of calls be put over a command.
+const UNSEEN: &str = "sync and syncfs of the command were not seen, because the host refuses filters of system calls (seccomp): what only these synced counts as unsynced";
+
 /// A run of the command.
 pub struct Recorded {
     /// What it did on the volume.
     pub recording: Recording,
     /// What is to be told of it.
     pub notes: Vec<String>,
+    /// Faults that were asked for and never came about: no such call was made.
+    pub unmet: Vec<String>,
 }
 
 /// Runs the command once, and answers what it did.
@@ -110,6 +115,9 @@ fn run(
         let opened = OpenOptions::new().append(true).open(&file);
         shell.stdout(opened.map_err(|e| failed(format!("{}: {e}", file.display())))?);
     }
+    let syncs = Syncs::of(&mut shell, place.dir(), recorder);
+    let syncs =
+        syncs.map_err(|e| failed(format!("to see syncs of {}: {e}", place.dir().display())))?;
     let may_fail = args.may_fail();
     let (done, outside) = Outside::while_working(place.dir(), family, || {
         finish("--run", &mut shell, (family, stop), patience, may_fail)
@@ -117,11 +125,12 @@ fn run(
     // Its end of the standard output.
     drop(shell);
     socket.close();
+    let sees_syncs = syncs.close();
     if stop.signal().is_none() {
         // What fails then, fails because of that.
         recorder.complete().map_err(failed)?;
     }
-    done.map_err(|why| with_refused(why, recorder, place.dir()))?;
+    done.map_err(|why| with_refused(why, recorder, place.dir(), args.program.size))?;
     place.settle()?;
     let (mut recording, unmet) = recorder.end().map_err(failed)?;
     let folder = std::env::current_dir().unwrap_or_default();
@@ -132,24 +141,39 @@ fn run(
             "--backtrace: {without} of {all} calls have no stack: their program is a script, could not be read, or lies on the volume itself, or --memory is too small for more"
         ));
     }
-    for fault in unmet {
-        tell(format!("--fail {fault}: no such call was made"));
-    }
     if !recording.changes() && !args.program.allow_unchanged {
         let outside = outside.map_or_else(String::new, |words| format!("; {words}"));
         return Err(failed(format!(
             "no change in $VARVE_DIR was recorded: does the program write elsewhere? Its working directory is $VARVE_DIR; --allow-unchanged takes a run without a change{outside}"
         )));
     }
-    let notes = outside.into_iter().collect();
-    Ok(Recorded { recording, notes })
+    let mut notes: Vec<String> = outside.into_iter().collect();
+    notes.extend((!sees_syncs).then(|| UNSEEN.into()));
+    notes.extend(full(recorder, args.program.size));
+    let unmet = unmet.iter().map(ToString::to_string).collect();
+    Ok(Recorded {
+        recording,
+        notes,
+        unmet,
+    })
+}
+
+/// That calls found no room, if so.
+fn full(recorder: &Recorder, size_mib: u64) -> Option<String> {
+    let calls = Some(recorder.full()).filter(|calls| *calls > 0)?;
+    Some(format!(
+        "the volume was full: {calls} calls of the command got ENOSPC; it has {size_mib} MiB, --size gives it more"
+    ))
 }
 
 /// Why a command has failed, with the calls that the volume refused, and those that it has not.
-fn with_refused(why: Failure, recorder: &Recorder, dir: &Path) -> Failure {
+fn with_refused(why: Failure, recorder: &Recorder, dir: &Path, size_mib: u64) -> Failure {
     let Failure::Failed(mut why) = why else {
         return why;
     };
+    if let Some(full) = full(recorder, size_mib) {
+        why.push_str(&format!("; {full}"));
+    }
     if let Some(refused) = recorder.refused() {
         why.push_str(&format!("; the volume has refused: {refused}"));
     }

@@ -50,7 +50,16 @@ pub fn recording(args: &CrashArgs, name: impl Fn(&[u8]) -> PathBuf) -> Result<Pa
         )
     })?;
     let stop = Stop::watch()?;
-    let Recorded { recording, notes } = record::record(args, command, &stop)?;
+    let Recorded {
+        recording,
+        notes,
+        unmet,
+    } = record::record(args, command, &stop)?;
+    if let Some(fault) = unmet.first() {
+        return Err(failed(format!(
+            "--fail {fault}: no such call was made, so nothing is planned"
+        )));
+    }
     notes.iter().for_each(crate::failure::tell);
     let bytes = save(&recording).map_err(failed)?;
     let file = args.program.keep.clone().unwrap_or_else(|| name(&bytes));

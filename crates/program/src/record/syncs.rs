@@ -1,0 +1,267 @@
+//! `sync` and `syncfs` of the recorded program. A mount of FUSE is not told of either, so they are
+//! seen where they are asked for: a filter of the command stops them (seccomp, user notification),
+//! the volume is synced, which notes the call, and then they go on.
+//!
+//! The filter is inherited by all that the command starts. It stops nothing else, and what it costs
+//! is nothing beside a system call.
+
+use super::Recorder;
+use rt::JoinHandle;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::{File, metadata};
+use std::io;
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vfs::Requester;
+
+/// How often a listener looks whether it is over.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
+/// Requests of the listener (linux/seccomp.h).
+const RECEIVE: libc::Ioctl = 0xc050_2100_u32 as libc::Ioctl;
+const ANSWER: libc::Ioctl = 0xc018_2101_u32 as libc::Ioctl;
+/// In an answer: the call goes on.
+const GO_ON: u32 = 1;
+/// The numbers of calls that a filter sees hang on the machine (linux/audit.h).
+#[cfg(target_arch = "x86_64")]
+const MACHINE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const MACHINE: u32 = 0xc000_00b7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const MACHINE: u32 = 0;
+
+/// Sees the syncs of a command.
+pub struct Syncs {
+    seen: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+    /// Where the listener waits for the filter.
+    waiting: UnixStream,
+    listener: JoinHandle<()>,
+}
+
+impl Syncs {
+    /// Prepares a command, which is started afterwards, whose volume is mounted at `dir`.
+    ///
+    /// # Errors
+    /// The host refuses a socket, or `dir` is not there.
+    pub fn of(command: &mut Command, dir: &Path, recorder: &Arc<Recorder>) -> io::Result<Syncs> {
+        let mount = File::open(dir)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let waiting = ours.try_clone()?;
+        let flag = || Arc::new(AtomicBool::new(false));
+        let (seen, over) = (flag(), flag());
+        let listener = Listener {
+            device: mount.metadata()?.dev(),
+            mount,
+            recorder: Arc::clone(recorder),
+            over: Arc::clone(&over),
+        };
+        let noted = Arc::clone(&seen);
+        let listener = rt::spawn("syncs of the command", move || {
+            // The host has no such filters, or the command was never started.
+            if let Some(filter) = received(&ours) {
+                noted.store(true, Ordering::Release);
+                listener.listen(&filter);
+            }
+        });
+        // SAFETY: it makes system calls only, of memory that is there before the fork.
+        unsafe {
+            command.pre_exec(move || {
+                if MACHINE != 0 {
+                    send(theirs.as_raw_fd(), filter());
+                }
+                Ok(())
+            });
+        }
+        Ok(Syncs {
+            seen,
+            over,
+            waiting,
+            listener,
+        })
+    }
+
+    /// Ends it when no process of the command is left. False: the host does not let syncs be seen.
+    pub fn close(self) -> bool {
+        self.over.store(true, Ordering::Release);
+        // It may have gone.
+        let _ = self.waiting.shutdown(std::net::Shutdown::Both);
+        // Its panic would have been reported where it happened.
+        let _ = self.listener.join();
+        self.seen.load(Ordering::Acquire)
+    }
+}
+
+/// Puts the filter over this process; its listener, or a negative number.
+fn filter() -> RawFd {
+    let load = |k: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, k as u32);
+    let unless = |k: u32, skip: u8| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, k);
+    let end = |k: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, k);
+    let mut steps = [
+        load(offset_of!(libc::seccomp_data, arch)),
+        unless(MACHINE, 4),
+        load(offset_of!(libc::seccomp_data, nr)),
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            1,
+            0,
+            libc::SYS_sync as u32,
+        ),
+        unless(libc::SYS_syncfs as u32, 1),
+        end(libc::SECCOMP_RET_USER_NOTIF),
+        end(libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: steps.len() as u16,
+        filter: steps.as_mut_ptr(),
+    };
+    let install = || {
+        // SAFETY: the program and its steps live until the call returns, which copies them.
+        unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                &raw const program,
+            ) as RawFd
+        }
+    };
+    match install() {
+        refused if refused < 0 => {
+            // Whoever is not root may do so after a promise to gain no rights by exec.
+            // SAFETY: it takes no memory.
+            match unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } {
+                0 => install(),
+                _ => refused,
+            }
+        }
+        listener => listener,
+    }
+}
+
+fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+/// Room of a message with one descriptor.
+#[repr(C, align(8))]
+struct Control([u8; 32]);
+
+/// Sends a descriptor, of which this process needs nothing further.
+fn send(to: RawFd, fd: RawFd) {
+    if fd < 0 {
+        return;
+    }
+    let (mut byte, mut control) = (0_u8, Control([0; 32]));
+    let mut part = libc::iovec {
+        iov_base: (&raw mut byte).cast(),
+        iov_len: 1,
+    };
+    // SAFETY: all zeros is an empty message; the pointers lead to what outlives the call; the room
+    // for the descriptor is large enough and aligned.
+    unsafe {
+        let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = (&raw mut control).cast();
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as _;
+        let head = libc::CMSG_FIRSTHDR(&raw const message);
+        (*head).cmsg_level = libc::SOL_SOCKET;
+        (*head).cmsg_type = libc::SCM_RIGHTS;
+        (*head).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+        libc::CMSG_DATA(head).cast::<RawFd>().write_unaligned(fd);
+        // Without it nobody listens, so that the calls fail: the descriptor is closed by exec.
+        libc::sendmsg(to, &raw const message, 0);
+    }
+}
+
+/// Waits for a descriptor; `None`: none comes.
+fn received(from: &UnixStream) -> Option<OwnedFd> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [io::IoSliceMut::new(&mut byte)];
+    let flags = rustix::net::RecvFlags::CMSG_CLOEXEC;
+    rustix::net::recvmsg(from, &mut parts, &mut control, flags).ok()?;
+    control.drain().find_map(|message| match message {
+        rustix::net::RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    })
+}
+
+struct Listener {
+    mount: File,
+    device: u64,
+    recorder: Arc<Recorder>,
+    over: Arc<AtomicBool>,
+}
+
+impl Listener {
+    fn listen(&self, filter: &OwnedFd) {
+        while !self.over.load(Ordering::Acquire) {
+            let mut ready = [PollFd::new(filter, PollFlags::IN)];
+            match poll(&mut ready, Some(&LOOK)) {
+                Ok(0) => continue,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return,
+                Ok(_) => {}
+            }
+            let events = ready[0].revents();
+            if events.contains(PollFlags::IN) {
+                self.answer(filter);
+            } else if events.intersects(PollFlags::HUP | PollFlags::ERR) {
+                // No process has the filter any more.
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, filter: &OwnedFd) {
+        // SAFETY: all zeros is a valid notification, and what the kernel demands.
+        let mut asked: libc::seccomp_notif = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: the kernel fills in one notification.
+        if unsafe { libc::ioctl(filter.as_raw_fd(), RECEIVE, &raw mut asked) } < 0 {
+            // Its process has been killed.
+            return;
+        }
+        let all = i64::from(asked.data.nr) == libc::SYS_sync;
+        let ours = all || self.leads_here(asked.pid, asked.data.args[0]);
+        let failed = ours && self.sync(asked.pid).is_err();
+        let mut answer = libc::seccomp_notif_resp {
+            id: asked.id,
+            val: 0,
+            error: if failed { -libc::EIO } else { 0 },
+            // What else is to be synced is for the kernel.
+            flags: if failed { 0 } else { GO_ON },
+        };
+        // SAFETY: the kernel reads one answer. Its process may have gone.
+        unsafe { libc::ioctl(filter.as_raw_fd(), ANSWER, &raw mut answer) };
+    }
+
+    /// Whether a descriptor of that thread is of the volume.
+    fn leads_here(&self, thread: u32, fd: u64) -> bool {
+        let path = format!("/proc/{thread}/fd/{}", fd as i32);
+        metadata(path).is_ok_and(|file| file.dev() == self.device)
+    }
+
+    /// What the kernel keeps of shared mappings is written first, then all is synced.
+    fn sync(&self, thread: u32) -> io::Result<()> {
+        rustix::fs::syncfs(&self.mount)?;
+        let synced = Requester(thread).scope(|| vfs::FileSystem::sync(&*self.recorder));
+        synced.map_err(|e| io::Error::other(e.to_string()))
+    }
+}
