@@ -11,6 +11,7 @@ mod outside;
 mod place;
 mod record;
 pub mod shares;
+mod taken;
 
 use crate::args::{AckArgs, CrashArgs};
 use crate::failure::{Failure, failed, tell, usage};
@@ -58,6 +59,7 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
         stacks_can_be_read().map_err(|why| usage(format!("--backtrace: {why}")))?;
     }
     let out = OutFolder::prepare(&args.out)?;
+    taken::check(out.path())?;
     let stop = Stop::watch()?;
     let runs = match &options.recording {
         Some(file) => vec![Run::read(file)?],
@@ -134,7 +136,11 @@ fn results(
     let mut bad = 0;
     for (nr, run) in runs.iter().enumerate() {
         let out = match runs.len() > 1 {
-            true => OutFolder::prepare(&args.out.join(format!("run-{}", nr + 1)))?,
+            true => {
+                let out = OutFolder::prepare(&args.out.join(format!("run-{}", nr + 1)))?;
+                taken::check(out.path())?;
+                out
+            }
             false => OutFolder::prepare(&args.out)?,
         };
         bad += usize::from(result(args, stop, run, &out, reports)?);

@@ -1,0 +1,75 @@
+//! Whether results may be written into a folder: what is not a result of an earlier run is not
+//! written over.
+
+use crate::failure::{Failure, failed};
+use ::program::record::load;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+/// Names of results; folders of findings have a number behind theirs.
+const NAMES: [&str; 5] = [
+    "results.json",
+    "junit.xml",
+    "index.html",
+    "recording",
+    "state",
+];
+const FINDING: &str = "finding-";
+
+/// # Errors
+/// Names of results are taken, and nothing beside them shows that they are of an earlier run.
+pub fn check(folder: &Path) -> Result<(), Failure> {
+    let name = folder.display();
+    let entries = fs::read_dir(folder).map_err(|e| failed(format!("{name}: {e}")))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let is_result = |name: &String| NAMES.contains(&name.as_str()) || name.starts_with(FINDING);
+    let mut taken: Vec<String> = names.filter(is_result).collect();
+    taken.sort();
+    if taken.is_empty() || is_earlier(folder) {
+        return Ok(());
+    }
+    Err(failed(format!(
+        "{name}: {} would be written over, and nothing there shows that an earlier run has made it; choose another folder with --out",
+        taken.join(", ")
+    )))
+}
+
+/// Whether a report, a recording or a state of ours is there.
+fn is_earlier(folder: &Path) -> bool {
+    let report = || {
+        let text = fs::read(folder.join("results.json")).ok()?;
+        let report: Value = serde_json::from_slice(&text).ok()?;
+        Some(report["command"].as_str()?.starts_with("crash"))
+    };
+    let recording = || {
+        let bytes = fs::read(folder.join("recording")).ok()?;
+        Some(load(&bytes).is_ok())
+    };
+    report() == Some(true) || recording() == Some(true) || folder.join("state/after").is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_others_are_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("notes.txt", "mine");
+        check(folder.path()).unwrap();
+        write("results.json", "{\"precious\": 1}");
+        let why = check(folder.path()).unwrap_err().to_string();
+        assert!(
+            why.contains("results.json") && why.contains("--out"),
+            "{why}"
+        );
+        write("results.json", "{\"command\": \"crash --dir\"}");
+        fs::create_dir(folder.path().join("finding-1")).unwrap();
+        check(folder.path()).unwrap();
+        fs::remove_file(folder.path().join("results.json")).unwrap();
+        let why = check(folder.path()).unwrap_err().to_string();
+        assert!(why.contains("finding-1"), "{why}");
+    }
+}
