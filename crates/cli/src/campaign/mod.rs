@@ -5,10 +5,11 @@ mod cost;
 mod dask;
 mod gate;
 mod hands;
+mod long;
 mod merge;
 mod plan;
 pub mod program;
-mod share;
+pub mod share;
 pub mod shelf;
 mod spec;
 pub mod status;
@@ -19,6 +20,7 @@ mod work;
 
 use crate::args::{CampaignCommand, PlanArgs};
 use crate::failure::{Failure, tell, usage};
+use long::Long;
 use plan::Writer;
 use spec::{Cell, Spec};
 use std::collections::BTreeSet;
@@ -51,7 +53,7 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
     }
     let out = BufWriter::new(stdout());
     let mut writer = Writer::begin(out, task::build()?, &spec.command)?;
-    let (mut seconds, mut ids) = (0.0, BTreeSet::new());
+    let (mut seconds, mut ids, mut long) = (0.0, BTreeSet::new(), Long::default());
     for (words, cell) in cells {
         let line = words.join(" ");
         writer.cell(words)?;
@@ -59,6 +61,7 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
             let cost = cost::of(&task);
             let name = matches!(cell, Cell::Compare(_)).then(|| task.name());
             seconds += cost;
+            long.look(&task, cost);
             let new = ids.insert(store::Id::of(&writer.job(task, cost)?));
             // A case of `crash` may belong to two groups; it runs once.
             match name.filter(|_| !new) {
@@ -72,5 +75,8 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
         "{jobs} jobs, about {} on one core",
         status::span(seconds)
     ));
+    if let Some(remark) = long.remark() {
+        tell(remark);
+    }
     Ok(())
 }

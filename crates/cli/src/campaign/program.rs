@@ -35,7 +35,7 @@ const SPENT_ALONE: [&str; 3] = ["--backtrace", "--allow-unchanged", "--allow-fai
 pub fn plan(args: &CrashArgs, words: &[String], seconds: f64) -> Result<(), Failure> {
     let named =
         |bytes: &[u8]| PathBuf::from(format!("{}.recording", &super::store::sum(bytes)[..16]));
-    let file = shares::recording(args, named)?;
+    let (file, origin) = shares::recording(args, named)?;
     let words = of_recording(words, &file)?;
     let Cell::Program(args) = Cell::of("crash", &words)? else {
         return Err(failed(
@@ -60,6 +60,7 @@ pub fn plan(args: &CrashArgs, words: &[String], seconds: f64) -> Result<(), Fail
             words: words.clone(),
             share,
             shares: count,
+            origin: origin.clone(),
         };
         writer.job(Task::program(&job), cost)?;
     }
@@ -141,10 +142,7 @@ fn judged(job: &Job) -> Result<Found, Failure> {
         return Err(failed("the job has the options of another command"));
     };
     args.jobs = std::num::NonZeroUsize::new(1);
-    let explored = shares::share(&args, &job.recording, job.share, job.shares)?;
-    Ok(Found {
-        trees: explored.verdicts.said(),
-    })
+    shares::share(&args, &job.recording, job.share, job.shares)
 }
 
 #[cfg(test)]

@@ -95,7 +95,10 @@ impl FromStr for Belief {
         let found = Belief::ALL.into_iter().find(|b| b.word() == word);
         found.ok_or_else(|| {
             let words: Vec<&str> = Belief::ALL.iter().map(|b| b.word()).collect();
-            format!("`{word}` is no belief; there are {}, and `sectors`", words.join(", "))
+            format!(
+                "`{word}` is no belief; there are {}, and `sectors`",
+                words.join(", ")
+            )
         })
     }
 }

@@ -14,6 +14,7 @@ use crate::failure::{Failure, failed};
 use crate::out::say;
 use ::crash::campaign::Explored;
 use ::crash::finding::folder::Folder;
+use ::crash::finding::keep::Choice;
 use ::crash::finding::report::CaseReport;
 use ::crash::plan::Job;
 use serde_json::{Value, json};
@@ -24,22 +25,32 @@ const FIRST: &[&str] = &[
 ];
 
 /// Merges. The plan is gone through twice: which findings get folders is known only when all were
-/// seen.
+/// seen, and nothing may be written for a plan that its command line does not ask for.
 pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
     args.out = merge.out.path().into();
-    let mut choice = report::choice();
-    merge.each_job(|planned| {
-        if let Has::Result(kept) = merge.look(&planned)? {
-            let explored: Box<Explored> = explored(merge, &planned, &kept.text)?;
-            choice.look(&job(&planned)?, &explored);
-        }
-        Ok(())
-    })?;
     let asked = crash::planned(args)?;
+    let choice = checked(merge, &mut asked.iter())?;
     let mut asked = asked.iter();
     let mut store = Folder(merge.out.path());
     let mut reporter = Reporter::begin(args, choice, merge.incomplete.clone(), &mut store);
     let mut table = Table::begin(merge.out.path(), FIRST)?;
+    merge.each_job(|planned| {
+        let job = asked.next().ok_or_else(other_jobs)?;
+        let (end, state) = end(merge, &planned)?;
+        table.add(&row(&job, &planned, &end, state))?;
+        reporter.add(&job, &end);
+        Ok(())
+    })?;
+    let rows = table.end(merge.out.path(), "cases")?;
+    let reported = reporter.end(merge.out, None);
+    say(&format!("{rows} rows: cases.parquet and cases.csv\n"))?;
+    reported
+}
+
+/// Reads every job and every result, and demands that the plan has the jobs of its command line:
+/// which findings get folders.
+fn checked(merge: &Merge<'_>, asked: &mut dyn Iterator<Item = Job>) -> Result<Choice, Failure> {
+    let mut choice = report::choice();
     merge.each_job(|planned| {
         let job = asked.next().ok_or_else(other_jobs)?;
         if Task::crash(&job).id(&merge.plan.head.build, &planned.inputs)? != planned.id {
@@ -48,26 +59,20 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
                 "job {number} is not what the command line asks for"
             )));
         }
-        let (end, state) = end(merge, &planned)?;
-        table.add(&row(&job, &planned, &end, state))?;
-        reporter.add(&job, &end);
+        if let Has::Result(kept) = merge.look(&planned)? {
+            let explored: Box<Explored> = explored(merge, &planned, &kept.text)?;
+            choice.look(&job, &explored);
+        }
         Ok(())
     })?;
-    if asked.next().is_some() {
-        return Err(other_jobs());
+    match asked.next() {
+        None => Ok(choice),
+        Some(_) => Err(other_jobs()),
     }
-    let rows = table.end(merge.out.path(), "cases")?;
-    let reported = reporter.end(merge.out, None);
-    say(&format!("{rows} rows: cases.parquet and cases.csv\n"))?;
-    reported
 }
 
 fn other_jobs() -> Failure {
     failed("the command line asks for other jobs than the plan has")
-}
-
-fn job(planned: &Planned) -> Result<Job, Failure> {
-    serde_json::from_str(planned.task.text().get()).map_err(failed)
 }
 
 fn explored(merge: &Merge<'_>, job: &Planned, text: &str) -> Result<Box<Explored>, Failure> {

@@ -6,11 +6,11 @@ use super::{Merge, unreadable};
 use crate::args::CrashArgs;
 use crate::campaign::share::{Found, Job};
 use crate::campaign::status::Has;
-use crate::crash::dir::shares;
+use crate::crash::dir::shares::{self, Known};
 use crate::failure::{Failure, failed};
 use crate::out::say;
-use ::program::explore::Verdicts;
 use serde_json::json;
+use std::path::{Path, PathBuf};
 
 /// The first columns of the table.
 const FIRST: &[&str] = &["job", "state", "share", "shares", "trees", "bad"];
@@ -21,7 +21,7 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
     let file = args.program.recording.clone();
     let file = file.ok_or_else(|| failed("the plan names no recording"))?;
     let mut table = Table::begin(merge.out.path(), FIRST)?;
-    let mut known = Verdicts::default();
+    let mut known = Known::default();
     merge.each_job(|planned| {
         // The recording and the judges of the plan, not others that came in their places.
         planned.inputs.iter().try_for_each(|input| input.check())?;
@@ -41,14 +41,46 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
                     .filter(|said| said.2.is_some())
                     .count()
                     .into();
-                known.add(found.trees);
+                known.verdicts.add(found.trees);
+                known.notes.extend(found.notes);
             }
             Has::GivenUp(_) => row["state"] = "gave up".into(),
             Has::Nothing | Has::Damaged(_) => row["state"] = "missing".into(),
         }
+        known.origin = job.origin;
         table.add(&row)
     })?;
     let rows = table.end(merge.out.path(), "shares")?;
     say(&format!("{rows} rows: shares.parquet and shares.csv\n"))?;
+    let file = placed(merge, args, &known, file)?;
     shares::report(args, &file, known, merge.incomplete.clone(), merge.out)
+}
+
+/// Makes the report speak of the run as one process does that has recorded it: of the command, and
+/// of the file of the recording, which lies in the output folder if the user gave it no name.
+fn placed(
+    merge: &Merge<'_>,
+    args: &mut CrashArgs,
+    known: &Known,
+    file: PathBuf,
+) -> Result<PathBuf, Failure> {
+    let Some(origin) = &known.origin else {
+        return Ok(file);
+    };
+    args.run = Some(origin.run.clone());
+    if origin.kept {
+        return Ok(file);
+    }
+    let copy = merge.out.path().join(RECORDING);
+    copied(&file, &copy)?;
+    Ok(copy)
+}
+
+/// The name of a recording in an output folder.
+const RECORDING: &str = "recording";
+
+fn copied(from: &Path, to: &Path) -> Result<(), Failure> {
+    let why = |path: &Path, e| failed(format!("{}: {e}", path.display()));
+    let bytes = std::fs::read(from).map_err(|e| why(from, e))?;
+    std::fs::write(to, bytes).map_err(|e| why(to, e))
 }

@@ -139,10 +139,18 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Judges the trees of one share, the one with this number from 0, of so many.
-    pub fn share(mut self, index: u64, count: u64) -> Result<Explored, Failure> {
+    /// Adds what judges of other processes had to tell.
+    pub fn tell_also(&self, notes: Vec<String>) {
+        self.settings.notes.lock().extend(notes);
+    }
+
+    /// Judges the trees of one share, the one with this number from 0, of so many; and what the
+    /// judges had to tell.
+    pub fn share(mut self, index: u64, count: u64) -> Result<(Explored, Vec<String>), Failure> {
         self.ask = Ask::Share { index, count };
-        self.explored()
+        let explored = self.explored()?;
+        let notes = self.settings.notes.lock().iter().cloned().collect();
+        Ok((explored, notes))
     }
 
     /// What it costs to make all trees and to judge one. The trees before and after the run are

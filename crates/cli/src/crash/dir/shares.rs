@@ -5,10 +5,11 @@ use super::explore::{Measured, Trial};
 use super::record::{self, Recorded};
 use super::{Run, again, cost, judges, models};
 use crate::args::CrashArgs;
+use crate::campaign::share::{Found, Origin};
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::stop::Stop;
-use ::program::explore::{Explored, Verdicts};
+use ::program::explore::Verdicts;
 use ::program::findings::text;
 use ::program::record::save;
 use std::path::{Path, PathBuf};
@@ -35,14 +36,17 @@ fn check(args: &CrashArgs) -> Result<(), Failure> {
 }
 
 /// The file of the recording that a plan is made of: the one that is named, or one of the command,
-/// which is kept under a name of its content. `name` makes that of its bytes.
+/// which is kept under a name of its content, and the run. `name` makes that of its bytes.
 ///
 /// # Errors
 /// The command cannot be recorded; an option is not for a plan.
-pub fn recording(args: &CrashArgs, name: impl Fn(&[u8]) -> PathBuf) -> Result<PathBuf, Failure> {
+pub fn recording(
+    args: &CrashArgs,
+    name: impl Fn(&[u8]) -> PathBuf,
+) -> Result<(PathBuf, Option<Origin>), Failure> {
     check(args)?;
     if let Some(file) = &args.program.recording {
-        return Ok(file.clone());
+        return Ok((file.clone(), None));
     }
     let command = args.run.as_deref().ok_or_else(|| {
         usage(
@@ -64,7 +68,12 @@ pub fn recording(args: &CrashArgs, name: impl Fn(&[u8]) -> PathBuf) -> Result<Pa
     let bytes = save(&recording).map_err(failed)?;
     let file = args.program.keep.clone().unwrap_or_else(|| name(&bytes));
     std::fs::write(&file, bytes).map_err(|e| failed(format!("{}: {e}", file.display())))?;
-    Ok(file)
+    let origin = Origin {
+        run: command.into(),
+        notes,
+        kept: args.program.keep.is_some(),
+    };
+    Ok((file, Some(origin)))
 }
 
 /// What the trial of this recording costs.
@@ -80,13 +89,28 @@ pub fn measured(args: &CrashArgs, file: &Path) -> Result<Measured, Failure> {
 ///
 /// # Errors
 /// As of `crash --dir`; a signal ended it.
-pub fn share(args: &CrashArgs, file: &Path, index: u64, count: u64) -> Result<Explored, Failure> {
+pub fn share(args: &CrashArgs, file: &Path, index: u64, count: u64) -> Result<Found, Failure> {
     let (run, stop) = (Run::read(file)?, Stop::watch()?);
-    let explored = Trial::new(args, &stop, &run.recording, &run.notes)?.share(index, count)?;
+    let trial = Trial::new(args, &stop, &run.recording, &run.notes)?;
+    let (explored, notes) = trial.share(index, count)?;
     match explored.complete {
-        true => Ok(explored),
+        true => Ok(Found {
+            trees: explored.verdicts.said(),
+            notes,
+        }),
         false => Err(failed("a signal ended it")),
     }
+}
+
+/// What all shares together know.
+#[derive(Default)]
+pub struct Known {
+    /// What was said of the trees.
+    pub verdicts: Verdicts,
+    /// What judges had to tell.
+    pub notes: Vec<String>,
+    /// The run that was recorded for the plan.
+    pub origin: Option<Origin>,
 }
 
 /// Writes and prints the report of all shares, as `crash --dir` does of a recording.
@@ -96,14 +120,18 @@ pub fn share(args: &CrashArgs, file: &Path, index: u64, count: u64) -> Result<Ex
 pub fn report(
     args: &CrashArgs,
     file: &Path,
-    known: Verdicts,
+    known: Known,
     incomplete: Option<String>,
     out: &OutFolder,
 ) -> Result<(), Failure> {
-    let (run, stop): (Run, Arc<Stop>) = (Run::read(file)?, Stop::watch()?);
+    let (mut run, stop): (Run, Arc<Stop>) = (Run::read(file)?, Stop::watch()?);
+    run.notes = known.origin.map_or_else(Vec::new, |origin| origin.notes);
     let trial = Trial::new(args, &stop, &run.recording, &run.notes)?;
+    trial.tell_also(known.notes);
     let missing = incomplete.is_some();
-    let (report, short) = trial.with(known, incomplete).run(&again(args, file), out)?;
+    let (report, short) = trial
+        .with(known.verdicts, incomplete)
+        .run(&again(args, file), out)?;
     say(&text(&report))?;
     match short {
         Some(why) => Err(why),
