@@ -51,6 +51,21 @@ impl Of {
             Of::Sqlite => format!("cpu={:.0}", SQLITE_US * factor),
         }
     }
+
+    /// How long a run spends in syncs and out of them. A transaction of SQLite makes several syncs,
+    /// which are no operations of the workload: their time is the sum of their waits.
+    fn times(self, run: &Run) -> Times {
+        let waits = ["fsync-data", "fsync-commit", "fsync-home", "fsync-flush"];
+        let waits = waits.map(|cause| run.waits_us.get(cause).copied().unwrap_or_default());
+        let syncs = match self {
+            Of::Recording => sync_seconds(run),
+            Of::Sqlite => waits.iter().sum::<f64>() / 1e6,
+        };
+        Times {
+            syncs,
+            others: (run.virtual_seconds - syncs).max(0.0),
+        }
+    }
 }
 
 /// What came of it.
@@ -58,6 +73,8 @@ impl Of {
 pub struct Owned {
     /// The factor on the recorded own time.
     pub think: f64,
+    /// What has it.
+    pub of: Of,
     /// The runs, in the order of the job.
     pub runs: Vec<Run>,
 }
@@ -69,10 +86,11 @@ impl OwnTime {
     /// A run fails.
     pub fn run(&self) -> Result<Owned, PaperError> {
         let [none, all] = [self.one(0, 0.0)?, self.one(0, 1.0)?];
-        let think = factor(self.share, [&none, &all].map(Times::of));
+        let think = factor(self.share, [&none, &all].map(|run| self.of.times(run)));
         let runs = (0..self.runs.len()).map(|n| self.one(n, think));
         Ok(Owned {
             think,
+            of: self.of,
             runs: runs.collect::<Result<_, _>>()?,
         })
     }
@@ -91,16 +109,6 @@ struct Times {
     others: f64,
 }
 
-impl Times {
-    fn of(run: &Run) -> Times {
-        let syncs = sync_seconds(run);
-        Times {
-            syncs,
-            others: (run.virtual_seconds - syncs).max(0.0),
-        }
-    }
-}
-
 /// The factor with which what is not spent in syncs is `share` of what is; `none` is a run without
 /// own time, `all` one with all of it. Thousandths, as workloads take them.
 fn factor(share: f64, [none, all]: [Times; 2]) -> f64 {
@@ -112,7 +120,7 @@ fn factor(share: f64, [none, all]: [Times; 2]) -> f64 {
 impl Owned {
     /// Own time over the time of the syncs that the baseline really had.
     pub fn share(&self) -> f64 {
-        let times = Times::of(&self.runs[0]);
+        let times = self.of.times(&self.runs[0]);
         ratio(times.others, times.syncs)
     }
 }
