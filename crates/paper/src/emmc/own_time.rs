@@ -4,9 +4,9 @@
 //! sets the former.
 //!
 //! The factor on the recorded own time is found by two runs of the baseline, without any own time
-//! and with all of it: what is not spent in syncs grows in proportion between them. For transactions
-//! of SQLite, of which no recording tells, the own time is so many microseconds before each, and
-//! they are found alike.
+//! and with all of it: what is not spent in syncs grows in proportion between them. For
+//! transactions of SQLite, of which no recording tells, the own time is so many microseconds before
+//! each, and they are found alike.
 
 use crate::PaperError;
 use crate::emmc::measure::{ratio, sync_seconds};
