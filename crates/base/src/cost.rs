@@ -7,7 +7,7 @@
 //! how). `cargo xtask calibrate-cpu` measures again and prints both. Nothing here is fitted to a
 //! result. The profile of a device says how slow the core of its host is (`[host] cpu_percent`);
 //! `SimConfig.cpu_percent` has the product. Each constant names its measurement in brackets: the
-//! benches `cost` of the crates print it. The caller's own work is not in the table.
+//! benches `cost` of the crates print it. Of the caller's own work the table has SQLite's alone.
 
 /// The kernel between a program and a file system: entering it, descriptors, the walk along a path,
 /// the VFS. Measured on the running kernel with tmpfs (`cargo xtask calibrate-cpu --kernel`: Linux
@@ -52,6 +52,30 @@ pub mod host {
     pub const PUTC_4K: Nanos = Nanos(12_900);
     /// Giving a file another name in its directory (`host/rename`).
     pub const RENAME: Nanos = Nanos(1_960);
+}
+
+/// SQLite itself, where the crate `sqlite-vfs` is asked to charge it:
+/// statements that are compiled already, and its cache of pages. The SQLite of our simulations on
+/// files in memory, less the time in its file layer (2026-11-28; an AMD EPYC, virtual, shared with
+/// other work; the middle of five runs). Compiling a statement and what the program does between
+/// statements is not in it.
+pub mod sqlite {
+    use crate::Nanos;
+
+    /// Running a statement that finds or changes a row by its key in a page that is cached
+    /// (`sqlite/statement`).
+    pub const STATEMENT: Nanos = Nanos(165);
+    /// Ending a transaction that changed something, without its pages (`sqlite/commit`).
+    pub const COMMIT: Nanos = Nanos(390);
+    /// Changing a page of 4 KiB and writing it to the database (`sqlite/page`).
+    pub const PAGE: Nanos = Nanos(200);
+    /// Keeping such a page in a rollback journal before (`sqlite/journal-page`).
+    pub const JOURNAL_PAGE: Nanos = Nanos(320);
+    /// Changing such a page and writing it to a write-ahead log, whose checksum covers all of it
+    /// (`sqlite/wal-page`).
+    pub const WAL_PAGE: Nanos = Nanos(560);
+    /// Taking such a page into the cache (`sqlite/read-page`).
+    pub const READ_PAGE: Nanos = Nanos(1_610);
 }
 
 /// The journal of ext4 (crate `journal`).

@@ -23,7 +23,7 @@ pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {
     if input.next().is_none() {
         return Ok(());
     }
-    sqlite::run(&db, &transactions, |_, _| {}).map_err(failed)?;
+    sqlite::run(&db, &transactions, spec.own_time(), |_, _| {}).map_err(failed)?;
     say("done")?;
     input.by_ref().for_each(drop);
     Ok(())

@@ -3,6 +3,7 @@
 use crate::batch::{self, Batch};
 use crate::calls::Calls;
 use crate::control;
+use crate::cost;
 use crate::error::During;
 use crate::ffi;
 use crate::locks::Level;
@@ -137,6 +138,7 @@ impl SqliteFile {
 impl Calls for SqliteFile {
     /// Fills `buf`, with zeros beyond the end of the file.
     fn read(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
+        cost::read(self, buf.len());
         let code = self.read_file(offset, buf);
         let batch = match &self.batch {
             None if self.pending.is_empty() => return code,
@@ -154,6 +156,7 @@ impl Calls for SqliteFile {
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) -> c_int {
+        cost::write(self, data.len());
         if let Some(batch) = &mut self.batch {
             return match batch.has_room(data.len()) {
                 true => {
@@ -241,7 +244,10 @@ impl Calls for SqliteFile {
         let (Some(want), Some(node)) = (Level::from_code(want), &self.node) else {
             return ffi::SQLITE_OK;
         };
-        match node.locks.lock().lock(&mut self.level, want) {
+        let from = self.level;
+        let locked = node.locks.lock().lock(&mut self.level, want);
+        cost::lock(self, from, self.level);
+        match locked {
             Ok(()) => ffi::SQLITE_OK,
             Err(crate::locks::Busy) => ffi::SQLITE_BUSY,
         }
@@ -253,7 +259,9 @@ impl Calls for SqliteFile {
                 // held-H3.
                 self.pending = Batch::default();
             }
+            let from = self.level;
             node.locks.lock().unlock(&mut self.level, to);
+            cost::lock(self, from, self.level);
         }
         ffi::SQLITE_OK
     }

@@ -10,6 +10,7 @@
 mod batch;
 mod calls;
 mod control;
+mod cost;
 mod error;
 pub mod ffi;
 mod file;

@@ -36,6 +36,9 @@ pub struct Options {
     pub hold_journals: bool,
     /// The WAL index lies in memory that other processes can map; in the real world only.
     pub shared_index: bool,
+    /// What SQLite itself computes is charged by the table of CPU costs, so that it takes virtual
+    /// time; in simulations only. Runs that judge no times leave it out.
+    pub charge_cpu: bool,
 }
 
 impl Default for Options {
@@ -48,6 +51,7 @@ impl Default for Options {
             batch_atomic: false,
             hold_journals: false,
             shared_index: false,
+            charge_cpu: false,
         }
     }
 }

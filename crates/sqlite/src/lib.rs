@@ -25,6 +25,7 @@
 
 #![allow(clippy::disallowed_macros)] // `thread_local!` in `process` and `points`; the lint does not look at the modules' attribute.
 
+mod cost;
 mod error;
 mod host;
 mod points;

@@ -1,6 +1,7 @@
 //! Registers a [`Vfs`] with SQLite for the time of a simulation (or of a mount), and opens
 //! connections on it.
 
+use crate::cost;
 use crate::error::SetupError;
 use crate::process;
 use crate::table::Table;
@@ -69,7 +70,11 @@ impl Registration {
         flags: OpenFlags,
     ) -> rusqlite::Result<Connection> {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
-        Connection::open_with_flags_and_vfs(path, flags, self.name())
+        let db = Connection::open_with_flags_and_vfs(path, flags, self.name())?;
+        if self.mount.options().charge_cpu {
+            cost::charge(&db);
+        }
+        Ok(db)
     }
 
     /// The mount's files.

@@ -87,6 +87,7 @@ pub fn live_in<T>(
         powersafe_overwrite: workload.powersafe_overwrite(),
         batch_atomic: workload.batch() == Batch::On,
         hold_journals: workload.batch() == Batch::Held,
+        charge_cpu: true,
         ..sqlite::Options::default()
     };
     let outcome = Sim::new(sim).run(|| mounted(&config.stack, options, (model, between), body));

@@ -343,9 +343,8 @@ fn measure_sqlite(
     sqlite::prepare(&db, spec)?;
     let all = transactions.len() as u64;
     let taken = meter.metered(all, spec.background, |done| {
-        Ok(sqlite::run(&db, &transactions, |kind, took| {
-            done(Told::now(kind, took));
-        })?)
+        let tell = |kind, took| done(Told::now(kind, took));
+        Ok(sqlite::run(&db, &transactions, spec.own_time(), tell)?)
     })?;
     sqlite::check(&db, spec, &transactions)?;
     db.close().map_err(|(_, e)| e)?;

@@ -23,6 +23,7 @@ const BENCHES: &[(&str, &str, &str)] = &[
     ("varve-journal", "cost", "crates/journal/benches/cost.rs"),
     ("varve-rt", "handover", "crates/rt/benches/handover.rs"),
     ("varve-rig", "recovery", "crates/rig/benches/recovery.rs"),
+    ("varve-sqlite", "cost", "crates/sqlite/benches/cost.rs"),
 ];
 /// Runs of each bench.
 const RUNS: usize = 3;

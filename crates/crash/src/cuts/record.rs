@@ -121,7 +121,9 @@ fn workload(
     let db = registration.open(DATABASE)?;
     sqlite::prepare(&db, &spec)?;
     let mut acknowledged = Vec::new();
-    sqlite::run(&db, transactions, |_, _| acknowledged.push(rt::now()))?;
+    sqlite::run(&db, transactions, spec.own_time(), |_, _| {
+        acknowledged.push(rt::now())
+    })?;
     cutter
         .join()
         .map_err(|_| RunError::Simulation("the cutter panicked".into()))?;

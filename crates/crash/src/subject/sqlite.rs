@@ -119,7 +119,7 @@ impl Transactions {
             if !transactions.is_empty() {
                 begin(steps);
             }
-            sqlite::run(&db, transactions, |_, _| {
+            sqlite::run(&db, transactions, self.spec.own_time(), |_, _| {
                 end(steps);
                 if steps.len() <= transactions.len() {
                     begin(steps);

@@ -24,6 +24,7 @@
 
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
+use crate::file::journaled::Rest;
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
@@ -172,7 +173,7 @@ impl Ext4 {
     /// Maps and logs the pages, and raises the size to `end` (A1).
     fn log_atomic(&self, tx: &mut Tx<'_>, inode: &Inode, pages: Pages, end: u64) -> FsResult<()> {
         for (index, content) in pages {
-            let block: BlockNo = self.place_page(tx, inode, index)?;
+            let block: BlockNo = self.place_page(tx, inode, index, Rest::Unwritten)?;
             let content = Bytes::from(content);
             tx.write_data(block, content.clone())?;
             self.pages.drop_range(inode.ino, index..index + 1);

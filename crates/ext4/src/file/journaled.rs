@@ -13,6 +13,15 @@ const PAGES_MAX: usize = 16;
 /// For each page: its block, a bitmap and a descriptor; besides these the inode and the tree.
 pub(crate) const CREDITS: u32 = 4 * PAGES_MAX as u32 + 4 + 4 * INSERT_NODES_MAX;
 
+/// What becomes of a small rest of the unwritten extent that a page is written into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// It is zeroed and becomes written (`zero_out.rs`).
+    Zeroed,
+    /// It stays as it is: pages over it may wait for their write-back.
+    Unwritten,
+}
+
 impl Ext4 {
     /// Writes through the journal; answers how many bytes were written. The gate is held.
     pub(super) fn write_journaled(
@@ -68,7 +77,7 @@ impl Ext4 {
         self.transact_promised(CREDITS, promise, |tx| {
             let mut done = 0;
             for (index, content, len) in contents {
-                let block = match self.place_page(tx, inode, index) {
+                let block = match self.place_page(tx, inode, index, Rest::Zeroed) {
                     Ok(block) => block,
                     Err(e) if e.errno() == Errno::NoSpc => break,
                     Err(e) => return Err(e),
@@ -124,13 +133,17 @@ impl Ext4 {
         tx: &mut crate::tx::Tx<'_>,
         inode: &Inode,
         index: u64,
+        rest: Rest,
     ) -> FsResult<BlockNo> {
         let _tree = inode.tree.write();
         let lblk = index as u32;
         match self.lookup_locked(inode, lblk, 1)? {
             Span::Data { start, .. } => Ok(start),
             Span::Unwritten { start, .. } => {
-                self.convert_written(tx, inode, lblk, 1)?;
+                match rest {
+                    Rest::Zeroed => self.convert_around(tx, inode, lblk)?,
+                    Rest::Unwritten => self.convert_written(tx, inode, lblk, 1)?,
+                }
                 Ok(start)
             }
             Span::Hole { .. } => Ok(self.map_hole(tx, inode, lblk, 1)?.0),

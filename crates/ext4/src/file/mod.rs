@@ -20,6 +20,7 @@ mod sync;
 mod truncate;
 mod write;
 mod writeback;
+mod zero_out;
 
 pub(crate) use journaled::CREDITS as JOURNALED_CREDITS;
 pub(crate) use small::PAGES_MAX as SMALL_PAGES_MAX;

@@ -13,7 +13,7 @@ use super::plan::{BASE, BOTH, Pace, Plan};
 use super::published;
 use crate::PaperError;
 use crate::beside::{group, without_published};
-use crate::{Row, Section};
+use crate::{Experiment, Row, Section};
 use report::plot;
 use report::results::Run;
 
@@ -52,6 +52,13 @@ fn loads(plan: &Plan) -> [(&'static str, String); 2] {
     ]
 }
 
+/// The load of the experiment: each sync follows the creation or the growth of another file, so
+/// that a round of the log has many metadata blocks and each of them few changes.
+fn many_files(plan: &Plan) -> String {
+    let (files, transactions) = if plan.quick { (400, 800) } else { (4000, 8000) };
+    format!("files:count={files},transactions={transactions},min=1000,max=10240,sync=on")
+}
+
 /// The lines of the figure, as (name, load, kind of operation or the whole run).
 const LINES: [(&str, &str, Option<&str>); 4] = [
     ("SQLite insert", "sqlite", Some("insert")),
@@ -70,6 +77,8 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
                 all.extend(sizes.map(|mib| job(plan, &text, scheme, timing, *mib)));
             }
         }
+        let sizes = sizes(plan).iter();
+        all.extend(sizes.map(|mib| job(plan, &many_files(plan), BOTH, timing, *mib)));
     }
     all
 }
@@ -139,7 +148,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     for timing in plan.timings {
         for scheme in SCHEMES {
             let lines = lines(plan, outcomes, scheme, timing)?;
-            section.rows.extend(rows(plan, &lines, scheme, timing)?);
+            let files = files_need(plan, outcomes, timing)?;
+            section
+                .rows
+                .extend(rows(plan, &lines, (scheme, timing), files)?);
             section.tables.push(table(plan, &lines, scheme, timing));
             section.plots.push(plotted(plan, &lines, scheme, timing)?);
         }
@@ -147,19 +159,37 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     Ok(section)
 }
 
+/// The size from which a larger one gains nothing, MiB, for the load of the experiment on both.
+fn files_need(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<f64, PaperError> {
+    let sizes = sizes(plan);
+    let rate = |mib: &u32| {
+        let run = run_of(outcomes, &job(plan, &many_files(plan), BOTH, timing, *mib))?;
+        Ok(ratio(1.0, run.virtual_seconds))
+    };
+    let rates = sizes
+        .iter()
+        .map(rate)
+        .collect::<Result<Vec<_>, PaperError>>()?;
+    Ok(f64::from(sizes[plateau(sizes, &rates)]))
+}
+
 fn rows(
     plan: &Plan,
     lines: &[Line<'_>],
-    scheme: &str,
-    timing: &str,
+    (scheme, timing): (&str, &str),
+    files: f64,
 ) -> Result<Vec<Row>, PaperError> {
     let sizes = sizes(plan);
     let at = |line: &Line<'_>| f64::from(sizes[plateau(sizes, &line.rates)]);
     let largest = lines.iter().map(at).fold(0.0, f64::max);
     let mut rows = Vec::new();
     if scheme == BOTH {
-        let row = Row::judged(published()?.get(FIGURE, ITEM, None), largest);
-        rows.push(row.timed(timing).because(&cause(sizes, lines)));
+        let table = published()?;
+        let published = table.get(FIGURE, ITEM, None);
+        let varied = Experiment::on("how many metadata blocks the load changes");
+        let varied = varied.with("files made, grown and removed, each synced", files);
+        let row = Row::judged(published, largest).because(&cause(sizes, lines));
+        rows.push(row.shown_by(published, varied).timed(timing));
     } else {
         let row = Row::ours(FIGURE, ITEM, "MiB", largest).of(scheme);
         rows.push(row.timed(timing));

@@ -3,7 +3,7 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{data_blocks, decrease, home_blocks, journal_blocks, metadata_blocks, ratio};
-use super::plan::{BASE, COALITION, FIG8, Pace, Plan, Source};
+use super::plan::{BASE, COALITION, FIG8, OTHER_CALLS, Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
 use crate::beside::group;
@@ -24,6 +24,19 @@ const OFTEN: Writeback = Writeback {
     ..Writeback::ANDROID
 };
 
+/// The shortest times that the kernel's settings are used with.
+const SOON: Writeback = Writeback {
+    interval: 1,
+    expire: 1,
+    ..Writeback::ANDROID
+};
+/// Hosts that write back otherwise than [`HOST`], with their names in rows.
+const OTHERS: [(&str, Option<Writeback>); 3] = [
+    ("write-back after 30 s", None),
+    ("write-back after 2 s, looked for every 2 s", Some(OFTEN)),
+    ("write-back after 1 s, looked for every second", Some(SOON)),
+];
+
 /// `None`: as everywhere else, after 30 s.
 fn job(plan: &Plan, source: &Source, scheme: &str, host: Option<Writeback>) -> Job {
     let mut job = plan.run(source, scheme, FIG8, Pace::Recorded);
@@ -43,13 +56,23 @@ fn decrease_on(
     Ok(decrease(all(SCHEMES[0])?, all(SCHEMES[1])?))
 }
 
+/// The decrease of the recording of a generated app; `None` without one.
+fn recorded(plan: &Plan, outcomes: &Outcomes, source: &Source) -> Result<Option<f64>, PaperError> {
+    let others = plan.sources();
+    let own = |other: &&Source| other.app == source.app && !other.is_generated();
+    let recording = others.iter().find(own).filter(|_| source.is_generated());
+    recording
+        .map(|other| decrease_on((plan, outcomes), other, Some(HOST)))
+        .transpose()
+}
+
 /// The jobs: each app at its own pace on each scheme.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
     let all = |source| {
         let mut jobs = SCHEMES.map(|s| job(plan, source, s, Some(HOST))).to_vec();
-        let others = [None, Some(OFTEN)].into_iter();
-        jobs.extend(others.flat_map(|h| [0, 1].map(|n| job(plan, source, SCHEMES[n], h))));
+        let others = OTHERS.into_iter();
+        jobs.extend(others.flat_map(|(_, h)| [0, 1].map(|n| job(plan, source, SCHEMES[n], h))));
         jobs
     };
     sources.iter().flat_map(all).collect()
@@ -73,7 +96,14 @@ impl Volumes<'_> {
         [self.base, self.coalition, self.none]
     }
 
-    fn rows(&self, source: &Source, published: &Published, others: &[(&str, f64)]) -> Vec<Row> {
+    /// `recorded`: the decrease of the app's recording, where that is another run.
+    fn rows(
+        &self,
+        source: &Source,
+        published: &Published,
+        others: &[(&str, f64)],
+        recorded: Option<f64>,
+    ) -> Vec<Row> {
         let [base, coalition, none] = self.runs().map(volumes);
         let by = |what: &str| format!("{ITEM}, {what}");
         // If each metadata block of a commit goes home once, it adds the same to both.
@@ -82,17 +112,20 @@ impl Volumes<'_> {
         let path = decrease(base.0, coalition.0);
         let bare = decrease(base.1, none.1);
         let ours = |item: &str, measured| source.ours(FIGURE, item, "fraction", measured);
+        let host = Experiment::on("when the host writes back");
+        let host = others.iter().fold(host, |e, (name, n)| e.with(name, *n));
+        let each_time = Experiment::on("how often a logged block goes home");
+        let each_time = each_time.with(
+            "once for each time that it is logged, by arithmetic on this run",
+            once,
+        );
+        let calls = recorded.map(|n| Experiment::on(OTHER_CALLS).with("its recording", n));
+        let varied = [host, each_time].into_iter().chain(calls);
         let mut rows = vec![
-            others
-                .iter()
-                .fold(
-                    source.row(published, decrease(base.1, coalition.1)),
-                    |row, (host, value)| {
-                        let varied = Experiment::on("when the host writes back");
-                        row.shown_by(published, varied.with(host, *value))
-                    },
-                )
-                .because(&self.why(once)),
+            source
+                .row(published, decrease(base.1, coalition.1))
+                .because(&self.why(once))
+                .shown_by_all(published, varied),
             ours(&by("without home writes"), path),
             ours(&by("each logged metadata block going home once"), once),
             ours("decrease of the data volume without a journal", bare),
@@ -140,19 +173,17 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         }
         names.push(source.short());
         let published = table.get(FIGURE, ITEM, Some(source.app));
-        let others = [
-            (
-                "write-back after 30 s",
-                decrease_on((plan, outcomes), &source, None)?,
-            ),
-            (
-                "write-back after 2 s, looked for every 2 s",
-                decrease_on((plan, outcomes), &source, Some(OFTEN))?,
-            ),
-        ];
+        let others = OTHERS.map(|(name, host)| {
+            let value = decrease_on((plan, outcomes), &source, host)?;
+            Ok::<_, PaperError>((name, value))
+        });
+        let others = others.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let recorded = recorded(plan, outcomes, &source)?;
         let mark = published.mark(Some(COALITION), group(&source.short()));
         marks.extend(mark.map(|mark| mark.turned(|decrease| 1.0 - decrease)));
-        section.rows.extend(all.rows(&source, published, &others));
+        section
+            .rows
+            .extend(all.rows(&source, published, &others, recorded));
     }
     section.rows.sort_by_key(|row| row.item.clone());
     let drawn = plot::grouped_bars(

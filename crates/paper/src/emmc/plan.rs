@@ -6,7 +6,7 @@
 
 use super::cards::{Card, STANDARD};
 use super::job::Job;
-use super::own_time::OwnTime;
+use super::own_time::{Of, OwnTime};
 use crate::{Published, Row};
 use rig::{Config, Preset};
 use std::path::{Path, PathBuf};
@@ -216,6 +216,7 @@ impl Plan {
         Job::OwnTime(OwnTime {
             runs: runs.collect(),
             share,
+            of: Of::Recording,
         })
     }
 

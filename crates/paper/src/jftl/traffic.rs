@@ -307,10 +307,11 @@ fn cause(row: &LinuxRow, item: &str, by: f64, plain: &Run) -> String {
             );
         }
         return format!(
-            "Linux zeroes extents of up to 32 KiB when a write falls into an unwritten one (10064 homes), which keeps the extent tree small; ours splits \
-             the extent, logs {} metadata blocks where Linux logged {}, and zeroes nothing",
+            "both zero the small rest of an unwritten extent that a write falls into (10064 homes of Linux); which rests are small depends on the order of \
+             the writes, which is ours. {} metadata blocks are logged where Linux logged {}, {} blocks go home",
             blocks(plain, &["journal_metadata"]),
             row.journal_data - 16384,
+            home_blocks(plain),
         );
     }
     if item == "commit blocks" && journal {

@@ -2,6 +2,7 @@
 //! linked once.
 
 mod common;
+mod cost;
 mod determinism;
 mod errors;
 mod files;

@@ -2,6 +2,7 @@
 
 use super::background::Background;
 use super::values::{SpecError, key, number, switch};
+use base::Nanos;
 use std::fmt;
 
 /// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date)
@@ -29,6 +30,8 @@ pub struct SqliteSpec {
     pub powersafe_overwrite: bool,
     /// Whether a transaction is one atomic write of the file system.
     pub batch: Batch,
+    /// The program's own CPU time before each transaction, microseconds on the core of a PC.
+    pub cpu_us: u64,
     /// What runs beside it.
     pub background: Background,
 }
@@ -45,6 +48,7 @@ impl Default for SqliteSpec {
             synchronous: Synchronous::Full,
             powersafe_overwrite: true,
             batch: Batch::Off,
+            cpu_us: 0,
             background: Background::default(),
         }
     }
@@ -101,9 +105,11 @@ base::words! {
 const TRANSACTIONS_MAX: u64 = 10_000_000;
 /// Longest value, far below SQLite's own limit.
 const VALUE_CHARS_MAX: u64 = 16_000_000;
+/// A minute a transaction.
+const CPU_US_MAX: u64 = 60_000_000;
 
 impl SqliteSpec {
-    pub(super) const KEYS: &'static str = "prefill, insert, update, delete, value, journal, synchronous, psow, batch, writer, beside, aged, overwrites";
+    pub(super) const KEYS: &'static str = "prefill, insert, update, delete, value, journal, synchronous, psow, batch, cpu, writer, beside, aged, overwrites";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
@@ -115,11 +121,17 @@ impl SqliteSpec {
             "journal" => self.journal = value.parse()?,
             "synchronous" => self.synchronous = value.parse()?,
             "psow" => self.powersafe_overwrite = switch(value)?,
+            "cpu" => self.cpu_us = number(value, 0..=CPU_US_MAX)?,
             "batch" => self.batch = value.parse()?,
             _ if self.background.set(name, value)? => {}
             _ => return Err(key("sqlite", name, Self::KEYS)),
         }
         Ok(())
+    }
+
+    /// The program's own CPU time before each transaction.
+    pub fn own_time(&self) -> Nanos {
+        Nanos::from_micros(self.cpu_us)
     }
 
     /// Number of all transactions.
@@ -152,9 +164,13 @@ impl fmt::Display for SqliteSpec {
             Batch::On => "batch=on,",
             Batch::Held => "batch=held,",
         };
+        let cpu = match self.cpu_us {
+            0 => String::new(),
+            us => format!("cpu={us},"),
+        };
         write!(
             f,
-            "synchronous={synchronous},psow={psow},{batch}{}",
+            "synchronous={synchronous},psow={psow},{batch}{cpu}{}",
             self.background
         )
     }

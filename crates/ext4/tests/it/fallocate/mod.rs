@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod ranges;
+mod zero_out;
 
 use crate::common::mounted::Mounted;
 use crate::common::{Image, have_tools, mount, pattern};

@@ -23,6 +23,9 @@ pub struct FileWriter {
     pub bytes: u64,
     /// Where the writes go.
     pub order: Order,
+    /// Bytes that it writes before the workload begins. Without any, a workload of a second may
+    /// be over before the first page is written back.
+    pub ahead: u64,
 }
 
 base::words! {
@@ -41,6 +44,7 @@ impl Default for FileWriter {
         FileWriter {
             bytes: 0,
             order: Order::Sequential,
+            ahead: 0,
         }
     }
 }
@@ -55,7 +59,7 @@ const PATH: &str = "/beside";
 const WRITE: Nanos = Nanos(10_000);
 
 impl FileWriter {
-    const KEYS: &'static str = "file, order";
+    const KEYS: &'static str = "file, order, ahead";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
@@ -66,6 +70,7 @@ impl FileWriter {
                 }
             }
             "order" => self.order = value.parse()?,
+            "ahead" => self.ahead = size(value, 0..=FILE_MAX)?,
             _ => return Err(unknown("writer", name, Self::KEYS)),
         }
         Ok(())
@@ -90,6 +95,8 @@ impl FileWriter {
             file,
             blocks,
             order: self.order,
+            ahead: self.ahead,
+            next: 0,
             rng: Rng::named(seed, "workload/beside"),
         })
     }
@@ -101,7 +108,11 @@ impl fmt::Display for FileWriter {
             0 => "auto".into(),
             bytes => size_text(bytes),
         };
-        write!(f, "writer+file={file}+order={}", self.order.word())
+        write!(f, "writer+file={file}+order={}", self.order.word())?;
+        match self.ahead {
+            0 => Ok(()),
+            ahead => write!(f, "+ahead={}", size_text(ahead)),
+        }
     }
 }
 
@@ -110,22 +121,38 @@ pub(super) struct EndlessWriter {
     file: File,
     blocks: u64,
     order: Order,
+    ahead: u64,
+    /// Number of the next write.
+    next: u64,
     rng: Rng,
 }
 
 impl EndlessWriter {
+    /// Writes what comes before the workload.
+    pub(super) fn begin(&mut self) -> Result<(), RunError> {
+        let content = vec![3; BLOCK_BYTES];
+        while self.next < self.ahead / BLOCK_BYTES as u64 && rt::powered() {
+            self.write(&content)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
         let content = vec![3; BLOCK_BYTES];
-        let mut next = 0;
         while !stop.asked() {
-            let block = match self.order {
-                Order::Sequential => next % self.blocks,
-                Order::Random => self.rng.below(self.blocks),
-            };
-            next += 1;
-            rt::sleep(WRITE);
-            self.file.write_at(block * BLOCK_BYTES as u64, &content)?;
+            self.write(&content)?;
         }
         Ok(self.file.close()?)
+    }
+
+    fn write(&mut self, content: &[u8]) -> Result<(), RunError> {
+        let block = match self.order {
+            Order::Sequential => self.next % self.blocks,
+            Order::Random => self.rng.below(self.blocks),
+        };
+        self.next += 1;
+        rt::sleep(WRITE);
+        self.file.write_at(block * BLOCK_BYTES as u64, content)?;
+        Ok(())
     }
 }

@@ -112,7 +112,8 @@ impl Background {
                 running.spawn("fdtree", move |stop| tree.run(stop));
             }
             Some(Beside::Writer(spec)) => {
-                let writer = spec.prepare(vfs, seed)?;
+                let mut writer = spec.prepare(vfs, seed)?;
+                writer.begin()?;
                 running.spawn("4 KiB writer", move |stop| writer.run(stop));
             }
         }
