@@ -16,8 +16,8 @@
 //! - **E5** A process that forked from the one that mounted uses nothing of the mount: the tasks
 //!   of the mount are threads that a fork does not copy.
 //! - **E6** Other processes reach the image through the one that mounted it, which has all locks
-//!   and whose memory the WAL index is (module `share`). Their locks are free once all that they had
-//!   asked for is done.
+//!   and whose memory the WAL index is (module `share`). Their locks are free once all that they
+//!   had asked for is done.
 
 #![allow(clippy::missing_safety_doc)] // The entry points are called by SQLite alone.
 

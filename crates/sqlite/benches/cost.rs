@@ -4,7 +4,11 @@
 //! SQLite works on files of the host in memory (`/dev/shm`), through a VFS that passes every call
 //! on to SQLite's own and takes its time. What is left of the whole time is SQLite's. The least of
 //! the rounds counts, as in the other benches of costs.
-#![allow(clippy::disallowed_macros, clippy::disallowed_methods)] // No simulation runs here.
+#![allow(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    clippy::disallowed_types
+)] // No simulation runs here.
 
 #[path = "cost/shim.rs"]
 mod shim;

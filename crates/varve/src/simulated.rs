@@ -35,7 +35,8 @@ const COMPARED_BYTES: u64 = 1 << 30;
 
 impl Experiment {
     /// A workload on a device profile, as `--device` takes it. [`compare`] takes the workloads of
-    /// `varve compare --workload`, [`crash()`] those of `varve crash --workload` that work on files.
+    /// `varve compare --workload`, [`crash()`] those of `varve crash --workload` that work on
+    /// files.
     pub fn new(device: impl Into<String>, workload: impl Into<String>) -> Experiment {
         Experiment {
             device: device.into(),
@@ -45,8 +46,8 @@ impl Experiment {
         }
     }
 
-    /// Size of the device, bytes. By default it is 1 GiB for [`compare`], and for [`crash()`] a small
-    /// one, each of whose cuts is recovered and judged sooner.
+    /// Size of the device, bytes. By default it is 1 GiB for [`compare`], and for [`crash()`] a
+    /// small one, each of whose cuts is recovered and judged sooner.
     #[must_use]
     pub fn bytes(mut self, bytes: u64) -> Experiment {
         self.bytes = Some(bytes);

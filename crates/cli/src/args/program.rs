@@ -42,8 +42,8 @@ pub struct ProgramArgs {
     /// commas or given several times [default: posix,ext4,f2fs].
     #[arg(long, value_name = "MODEL", requires = "dir")]
     pub model: Vec<String>,
-    /// Most states of a model, dealt to all cuts in equal parts of at least 16; --states bounds each
-    /// cut as well.
+    /// Most states of a model, dealt to all cuts in equal parts of at least 16; --states bounds
+    /// each cut as well.
     #[arg(
         long,
         value_name = "N",

@@ -92,8 +92,8 @@ fn a_site_is_parted_by_the_calls_around_it() {
     assert_eq!(mends(&program), roots);
 }
 
-/// Turns each of which writes a page and then the root that leads to it, and last a file of its own,
-/// so that no two of them stand between the same calls.
+/// Turns each of which writes a page and then the root that leads to it, and last a file of its
+/// own, so that no two of them stand between the same calls.
 fn differing_turns(turns: u8) -> Program {
     let name = |turn: u8| {
         format!(

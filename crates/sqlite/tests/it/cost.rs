@@ -86,5 +86,8 @@ fn a_page_that_is_read_is_charged() {
         select(db);
     };
     let (cold, cached) = (own("truncate", fresh), own("truncate", warm));
-    assert!(cold >= cached + cost::READ_PAGE.0, "{cold}, {cached} cached");
+    assert!(
+        cold >= cached + cost::READ_PAGE.0,
+        "{cold}, {cached} cached"
+    );
 }
