@@ -261,7 +261,7 @@ mod tests {
         let page = super::page(&results());
         let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
         let order = [
-            "<p class=\"verdict\"><b>Which is the fastest?</b> ext4/jbd2 with 5.0",
+            "<p class=\"verdict\"><b>Which is the fastest?</b> None: all have 5.0",
             "<nav aria-label=\"Contents\">",
             "<h2 id=\"s0\">Summary</h2>",
         ];

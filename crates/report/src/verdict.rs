@@ -34,6 +34,10 @@ fn fastest(runs: &[Run]) -> Option<String> {
     let best = best(runs, |run| Some(run.ops_per_s))?;
     let safe = best.safe;
     let rate = |run: &Run| format!("{:.1} operations/s", run.ops_per_s);
+    if runs.len() > 1 && runs.iter().all(|run| rate(run) == rate(safe)) {
+        let by_sync = shortest_mean(runs).unwrap_or_default();
+        return Some(format!("None: all have {}{by_sync}.", rate(safe)));
+    }
     let first = runs.first().filter(|first| name(first) != name(safe));
     let over = first.map_or(String::new(), |first| {
         let gain = gain(safe.ops_per_s, first.ops_per_s);
@@ -41,6 +45,23 @@ fn fastest(runs: &[Run]) -> Option<String> {
     });
     let more = best.beside(rate);
     Some(format!("{} with {}{over}.{more}", name(safe), rate(safe)))
+}
+
+/// Where a recording or the processor sets the pace, the fsyncs tell the schemes apart.
+fn shortest_mean(runs: &[Run]) -> Option<String> {
+    let mean = |run: &Run| run.latency_us.fsync.mean;
+    let syncing = runs.iter().any(|run| mean(run) > 0.0);
+    let best = best(runs, |run| syncing.then(|| -mean(run)))?;
+    let safe = best.safe;
+    let first = runs.first().filter(|first| name(first) != name(safe));
+    let over = first.map_or(String::new(), |first| {
+        format!(", where {} has {:.0} us", name(first), mean(first))
+    });
+    Some(format!(
+        ", so the load sets the pace. Its fsyncs are the shortest with {}, {:.0} us in the mean{over}",
+        name(safe),
+        mean(safe)
+    ))
 }
 
 fn shortest(runs: &[Run]) -> Option<String> {
@@ -98,9 +119,17 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_runs_the_first_is_named_and_without_syncs_none_is_the_shortest() {
-        let runs = [run("jbd2", 100.0, 0.0), run("emmc", 100.0, 0.0)];
-        assert_eq!(told(&runs), ["ext4/jbd2 with 100.0 operations/s."]);
+    fn of_equal_runs_none_is_the_fastest_and_without_syncs_none_is_the_shortest() {
+        let mut runs = [run("jbd2", 100.0, 0.0), run("emmc", 100.04, 0.0)];
+        runs.iter_mut()
+            .for_each(|run| run.latency_us.fsync.mean = 0.0);
+        assert_eq!(told(&runs), ["None: all have 100.0 operations/s."]);
+        runs[0].latency_us.fsync.mean = 900.0;
+        runs[1].latency_us.fsync.mean = 400.0;
+        let wanted = "None: all have 100.0 operations/s, so the load sets the pace. Its fsyncs are the shortest with ext4/emmc, 400 us in the mean, where ext4/jbd2 has 900 us.";
+        assert_eq!(told(&runs)[0], wanted);
+        let alone = told(&runs[..1]);
+        assert_eq!(alone[0], "ext4/jbd2 with 100.0 operations/s.");
         assert_eq!(told(&[]), [""; 0]);
         assert_eq!(
             told(&[run("none", 100.0, 5.0)]),

@@ -280,9 +280,10 @@ pub fn sentence(runs: &[Run]) -> Option<String> {
     let longest = best.map(|best| best.safe);
     let longest = longest.filter(|run| lives(run) > lives(first));
     let most = longest.map_or(String::new(), |run| format!(" and in {}", name(run)));
+    let same_work = longest.map_or(String::new(), |run| for_the_same_work(first, run));
     let beside = best.map_or(String::new(), |best| best.beside(life));
     Some(format!(
-        "At the rate of this run, day and night, the device is worn out ({}) in {}{most}. \
+        "At the rate of this run, day and night, the device is worn out ({}) in {}{most}.{same_work} \
          At a tenth of the rate, or of ten times the size, it lives ten times as long. {}{}{beside}",
         worn(&wear),
         name(first),
@@ -293,6 +294,28 @@ pub fn sentence(runs: &[Run]) -> Option<String> {
             ""
         }
     ))
+}
+
+/// Who is slower lives longer by that alone: what two runs of unequal rate use up for equal work.
+fn for_the_same_work(first: &Run, run: &Run) -> String {
+    let (rate, of_first) = (run.ops_per_s, first.ops_per_s);
+    let years = |run: &Run| run.wear.and_then(|wear| wear.years);
+    let (Some(long), Some(short)) = (years(run), years(first)) else {
+        return String::new();
+    };
+    if rate <= 0.0 || of_first <= 0.0 || (rate / of_first - 1.0).abs() < SAME {
+        return String::new();
+    }
+    let more = short * of_first / (long * rate) - 1.0;
+    let word = if more > 0.0 { "more" } else { "less" };
+    format!(
+        " Each goes at its own rate; for the same operations {}/{} wears it {:.0} % {word} than {}/{}.",
+        run.fs,
+        run.scheme,
+        more.abs() * 100.0,
+        first.fs,
+        first.scheme
+    )
 }
 
 /// What a life that is a range says.
