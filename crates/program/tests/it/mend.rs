@@ -137,7 +137,11 @@ fn too_many_parts_are_not_left_out_by_turns() {
         suggestion.added.iter().map(|site| site.syncs.len()).sum()
     };
     assert_eq!(syncs(3), 3, "one before each root");
-    assert_eq!(syncs(33), 65, "one before each write of the file but the first");
+    assert_eq!(
+        syncs(33),
+        65,
+        "one before each write of the file but the first"
+    );
 }
 
 /// One durable call comes before what is lost, the other behind it: the sync stands between those.
