@@ -1,5 +1,5 @@
-//! `varve crash --kernel`: runs a program, or workloads of the explorer, on a file system of a Linux
-//! kernel in a guest, and cuts it.
+//! `varve crash --kernel`: runs a program, or workloads of the explorer, on a file system of a
+//! Linux kernel in a guest, and cuts it.
 
 mod table;
 mod trials;

@@ -4,8 +4,8 @@
 //!
 //! - T1: equal contents of one trial are read by a guest once; the oracle judges what was seen
 //!   against each number of operations that had ended.
-//! - T2: a cut between two marks has all operations begun up to the next sync; the sync may be under
-//!   way, nothing behind it.
+//! - T2: a cut between two marks has all operations begun up to the next sync; the sync may be
+//!   under way, nothing behind it.
 
 use super::super::court::{Court, State, Verdict};
 use super::super::{Explored, Recorded, Room, explore};
