@@ -4,9 +4,9 @@
 //! It runs until the guest is killed or the host makes the file `stop`, and talks with the host
 //! through files of the scratch directory. For disk N the host writes `acked.N`, then makes
 //! `state.N`, when the disk holds a state. The guest removes `state.N`, mounts the disk, runs
-//! `sh check.sh` in its root if there is such a file, unmounts, and makes `verdict.N`: the exit code
-//! of the check or `mount`, a line. What was said on the way is in `words.N`. If there is a file
-//! `look`, what the kernel shows of the state goes to `seen.N` ([`Seen`]), and a file is made,
+//! `sh check.sh` in its root if there is such a file, unmounts, and makes `verdict.N`: the exit
+//! code of the check or `mount`, a line. What was said on the way is in `words.N`. If there is a
+//! file `look`, what the kernel shows of the state goes to `seen.N` ([`Seen`]), and a file is made,
 //! written and removed; the verdict is `read` if one of these fails.
 
 use crate::Seen;
