@@ -328,6 +328,7 @@ impl RunArgs {
 #[command(group(clap::ArgGroup::new("place").args(["image", "dir", "kernel"])))]
 #[command(group(clap::ArgGroup::new("work").args(["run", "log"])))]
 #[command(group(clap::ArgGroup::new("volume").args(["dir", "kernel"])))]
+#[command(group(clap::ArgGroup::new("task").args(["run", "workload"])))]
 pub struct CrashArgs {
     /// A fixed sample over all schemes: minutes.
     #[arg(long, conflicts_with_all = ["workload", "device", "seed", "mode", "nested"])]
@@ -402,7 +403,12 @@ pub struct CrashArgs {
     /// --image on a copy of an image that it finds as `$VARVE_DEVICE`. There, in mode linear a cut
     /// leaves a prefix of the writes, else what a disk may that promises order to nothing but its
     /// syncs.
-    #[arg(long, value_name = "COMMAND", requires = "place")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "place",
+        conflicts_with = "seed"
+    )]
     pub run: Option<String>,
     /// The image that the command of --run starts with; it is only read.
     #[arg(long, value_name = "IMAGE", requires = "work",

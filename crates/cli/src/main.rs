@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         Command::CrashWorker => crash::worker::serve(),
         Command::ProgramWorker => campaign::program::serve(),
         Command::InTheGuest => {
-            guest::hook();
+            guest::hook_with(::crash::program::in_guest);
             Err(failure::usage("only for a script in a guest"))
         }
         Command::Device(options) => device::device(&options),

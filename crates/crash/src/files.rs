@@ -10,7 +10,7 @@
 mod roll_forward;
 
 use super::content::{Content, Seen, Strange};
-use super::found::{FoundEntry, FoundView, names, read_file};
+use super::found::{Finder, FoundEntry, FoundView};
 use super::model::{Entry, State, View, parent};
 use super::ops::Op;
 use super::oracle::{Oracle, Told};
@@ -360,10 +360,30 @@ impl FileOracle {
         }
     }
 
-    fn task(&self, vfs: &Arc<Vfs>, number: usize, task: &Replay) -> Findings {
+    /// Judges what a finder shows of the directories of the tasks, and enters violations and losses
+    /// into `judgement`.
+    pub fn judge_found(&self, finder: &dyn Finder, judgement: &mut Judgement) {
+        let running = &self.tasks[..self.running.min(self.tasks.len())];
+        let all = running.iter().enumerate();
+        let all: Vec<Findings> = all.map(|(n, task)| self.task(finder, n, task)).collect();
+        judgement.violations.extend(self.order(finder, &all));
+        for ((number, task), mut found) in running.iter().enumerate().zip(all) {
+            if !found.loss.is_none() {
+                let held = task.time_of(found.held).min(self.at);
+                found.loss.age = self.at - held;
+            }
+            judgement.loss.add(&found.loss);
+            let words = found.words.into_iter();
+            judgement
+                .violations
+                .extend(words.map(|what| format!("task {number} at {:?}: {what}", task.at)));
+        }
+    }
+
+    fn task(&self, finder: &dyn Finder, number: usize, task: &Replay) -> Findings {
         let root = format!("/t{number}");
         let mut out = Findings::default();
-        let found = match names(vfs, &root, task.with_xattrs) {
+        let found = match finder.names(&root, task.with_xattrs) {
             Ok(found) => found,
             Err(e) => {
                 out.words.push(format!("R1: reading the names: {e}"));
@@ -387,7 +407,7 @@ impl FileOracle {
             }
             seen.push(entry.id);
             let path = format!("{root}{path}");
-            let data = match read_file(vfs, &path) {
+            let data = match finder.bytes(&path) {
                 Ok(data) => data,
                 Err(e) => {
                     out.words.push(format!("{path}: R1: reading: {e}"));
@@ -416,7 +436,7 @@ impl FileOracle {
 
     /// If an operation of one task is there, all operations on names that other tasks had ended
     /// before it began have to be there, too (O7).
-    fn order(&self, vfs: &Arc<Vfs>, found: &[Findings]) -> Vec<String> {
+    fn order(&self, finder: &dyn Finder, found: &[Findings]) -> Vec<String> {
         let fits: Vec<Option<Fit>> = found.iter().map(|f| f.names).collect();
         let lacks = |a: usize, fit: Fit, b: usize| {
             let (task, other) = (&self.tasks[a], &self.tasks[b]);
@@ -433,7 +453,7 @@ impl FileOracle {
                     continue;
                 }
                 // An older state of the names may look equal, and demand less.
-                let fit = self.oldest_fit(vfs, a).unwrap_or(newest);
+                let fit = self.oldest_fit(finder, a).unwrap_or(newest);
                 if let Some((there, wanted)) = lacks(a, fit, b) {
                     words.push(format!(
                         "O7: `{}` of task {a} is there, but of task {b} only {there} operations on names, of {wanted} that had \
@@ -446,9 +466,11 @@ impl FileOracle {
         words
     }
 
-    fn oldest_fit(&self, vfs: &Arc<Vfs>, number: usize) -> Option<Fit> {
+    fn oldest_fit(&self, finder: &dyn Finder, number: usize) -> Option<Fit> {
         let task = &self.tasks[number];
-        let found = names(vfs, &format!("/t{number}"), task.with_xattrs).ok()?;
+        let found = finder
+            .names(&format!("/t{number}"), task.with_xattrs)
+            .ok()?;
         let oldest = task.oldest_fitting(&found)?;
         Some(Fit {
             count: oldest.count,
@@ -627,21 +649,7 @@ impl Oracle for FileOracle {
     }
 
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement) {
-        let running = &self.tasks[..self.running.min(self.tasks.len())];
-        let all = running.iter().enumerate();
-        let all: Vec<Findings> = all.map(|(n, task)| self.task(vfs, n, task)).collect();
-        judgement.violations.extend(self.order(vfs, &all));
-        for ((number, task), mut found) in running.iter().enumerate().zip(all) {
-            if !found.loss.is_none() {
-                let held = task.time_of(found.held).min(self.at);
-                found.loss.age = self.at - held;
-            }
-            judgement.loss.add(&found.loss);
-            let words = found.words.into_iter();
-            judgement
-                .violations
-                .extend(words.map(|what| format!("task {number} at {:?}: {what}", task.at)));
-        }
+        self.judge_found(vfs, judgement);
     }
 
     fn timeline(&self) -> Vec<Told> {

@@ -28,6 +28,30 @@ pub struct FoundEntry {
 /// All names below the directory of a task, by their paths in it.
 pub type FoundView = BTreeMap<String, FoundEntry>;
 
+/// Where a judge finds what is left of the directories of tasks.
+pub trait Finder {
+    /// The names below `root`, as [`names`] says.
+    ///
+    /// # Errors
+    /// What cannot be read, in words.
+    fn names(&self, root: &str, with_xattrs: bool) -> Result<FoundView, String>;
+    /// All bytes of a file.
+    ///
+    /// # Errors
+    /// What cannot be read, in words.
+    fn bytes(&self, path: &str) -> Result<Vec<u8>, String>;
+}
+
+impl Finder for Arc<Vfs> {
+    fn names(&self, root: &str, with_xattrs: bool) -> Result<FoundView, String> {
+        names(self, root, with_xattrs).map_err(|e| e.to_string())
+    }
+
+    fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        read_file(self, path).map_err(|e| e.to_string())
+    }
+}
+
 /// More names than any task makes. A tree with more is a circle.
 const ENTRIES_MAX: usize = 10_000;
 /// More bytes than any file of a task has.

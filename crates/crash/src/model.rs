@@ -295,7 +295,8 @@ impl State {
             let by = |map: &BTreeMap<FileId, usize>| map.get(&id).copied().unwrap_or(0);
             match terms.cover(call, what) {
                 Cover::Everything => self.count,
-                Cover::Inode | Cover::Making if alone => 0,
+                // That of a directory writes a checkpoint.
+                Cover::Inode | Cover::Making if alone && call != Call::SyncDir => 0,
                 Cover::Inode => by(touched),
                 Cover::Making => by(&self.created),
                 Cover::Nothing => 0,

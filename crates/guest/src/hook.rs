@@ -7,7 +7,7 @@
 //! | `crash` | asks the host to kill the guest, and waits |
 //! | `plan NAME SEED DIR` | puts a directory through a [`Plan`]; prints the error numbers of a plan that may fail |
 //! | `plan-crash NAME SEED DIR` | the same, then `crash` with the plan's open files still open |
-//! | `judge FS OPTIONS DEVICE...` | judges states on the devices for ever ([`judge`](crate::judge)); options as those of `mount -o`, or `-` |
+//! | `judge FS OPTIONS DEVICE...` | judges states on the devices until it is told to stop ([`judge`](crate::judge)); options as those of `mount -o`, or `-` |
 //! | `tree DIR FILE` | writes the [`Tree`](crate::Tree) of a directory to a file |
 //! | `figures DEVICE FILE names OPERATION COUNT DIR` | does an operation on so many names ([`names`](crate::names)); writes the same as below |
 //! | `figures DEVICE FILE PROGRAM ARGUMENT...` | runs a program that says `ready`, waits for a line, works, says `done`; writes what the device did meanwhile: lines of name and number |
@@ -24,11 +24,18 @@ use std::time::Duration;
 /// Does what the script asked for and ends the process; returns at once if no script asks for
 /// anything, that is on the host.
 pub fn hook() {
+    hook_with(|_| None);
+}
+
+/// Like [`hook`], with words of the calling program, which `own` answers; `None`: it does not know
+/// them either.
+pub fn hook_with(own: impl FnOnce(&[&str]) -> Option<io::Result<()>>) {
     let Ok(call) = std::env::var(CALL) else {
         return;
     };
     let words: Vec<&str> = call.split_whitespace().collect();
-    let code = match answer(&words) {
+    let answered = own(&words).unwrap_or_else(|| answer(&words));
+    let code = match answered {
         Ok(()) => 0,
         Err(e) => {
             let _ = writeln!(io::stderr(), "guest {call}: {e}");
@@ -82,7 +89,7 @@ fn plan(name: &str, seed: &str, dir: &str) -> io::Result<Vec<fs::File>> {
     Ok(held)
 }
 
-fn scratch() -> io::Result<std::path::PathBuf> {
+pub(crate) fn scratch() -> io::Result<std::path::PathBuf> {
     std::env::var_os(SCRATCH)
         .map(Into::into)
         .ok_or_else(|| io::Error::other("not in a guest"))

@@ -1,12 +1,15 @@
 //! Judges states in a guest, one after the other, without starting a program for what a system call
 //! does: in User Mode Linux and on an emulated processor to start one takes longer than a mount.
 //!
-//! It runs until the guest is killed, and talks with the host through files of the scratch
-//! directory. For disk N the host writes `acked.N`, then makes `state.N`, when the disk holds a
-//! state. The guest removes `state.N`, mounts the disk, runs `sh check.sh` in its root if there is
-//! such a file, unmounts, and makes `verdict.N`: the exit code of the check or `mount`, a line.
-//! What was said on the way is in `words.N`.
+//! It runs until the guest is killed or the host makes the file `stop`, and talks with the host
+//! through files of the scratch directory. For disk N the host writes `acked.N`, then makes
+//! `state.N`, when the disk holds a state. The guest removes `state.N`, mounts the disk, runs
+//! `sh check.sh` in its root if there is such a file, unmounts, and makes `verdict.N`: the exit
+//! code of the check or `mount`, a line. What was said on the way is in `words.N`. If there is a
+//! file `look`, what the kernel shows of the state goes to `seen.N` ([`Seen`]), and a file is made,
+//! written and removed; the verdict is `read` if one of these fails.
 
+use crate::Seen;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -28,10 +31,19 @@ pub const CHECK: &str = "check.sh";
 /// The verdict on a state that the kernel does not mount.
 pub const NOT_MOUNTED: &str = "mount";
 
+/// The verdict on a state that cannot be read or written.
+pub const NOT_READ: &str = "read";
+/// The file that says that what is seen of each state is wanted.
+pub const LOOK_AT: &str = "look";
+/// The file of what is seen of a state.
+pub const SEEN: &str = "seen";
+/// The file that ends the judging.
+pub const STOP: &str = "stop";
+
 /// How long the guest waits before it looks for a state again.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Judges states for ever on `disks`, which are devices.
+/// Judges states on `disks`, which are devices, until it is told to stop.
 pub(crate) fn judge(
     scratch: &Path,
     (fs, options): (&str, &str),
@@ -54,9 +66,18 @@ pub(crate) fn judge(
                     NOT_MOUNTED.to_string()
                 }
                 Ok(()) => {
-                    let status = check(scratch, &root, (&file(WORDS, nr), &file(ACKED, nr)))?;
+                    let verdict = match look(scratch, &root, &file(SEEN, nr)) {
+                        Ok(()) => {
+                            let files = (file(WORDS, nr), file(ACKED, nr));
+                            check(scratch, &root, (&files.0, &files.1))?.to_string()
+                        }
+                        Err(e) => {
+                            fs::write(file(WORDS, nr), e.to_string())?;
+                            NOT_READ.to_string()
+                        }
+                    };
                     unmount(&root, UnmountFlags::empty())?;
-                    status.to_string()
+                    verdict
                 }
             };
             let part = file("part", nr);
@@ -64,9 +85,28 @@ pub(crate) fn judge(
             fs::rename(&part, file(VERDICT, nr))?;
         }
         if !found {
+            if fs::remove_file(scratch.join(STOP)).is_ok() {
+                return Ok(());
+            }
             std::thread::sleep(LOOK);
         }
     }
+}
+
+/// Writes what is seen of a mounted state, if that is wanted, and uses the file system once more.
+fn look(scratch: &Path, root: &Path, to: &Path) -> io::Result<()> {
+    if !scratch.join(LOOK_AT).exists() {
+        return Ok(());
+    }
+    let told = |what: &str| {
+        let what = what.to_string();
+        move |e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"))
+    };
+    let seen = Seen::of(root).map_err(told("reading"))?;
+    seen.save(to)?;
+    let file = root.join("varve-judge");
+    fs::write(&file, [7; 100]).map_err(told("writing a new file"))?;
+    fs::remove_file(&file).map_err(told("removing a file"))
 }
 
 /// The exit code of the check in the root of a mounted state.

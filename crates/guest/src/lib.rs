@@ -13,6 +13,7 @@
 //!   directory (in the guest), [`ours`] to a [`fscore::FileSystem`].
 //! - [`Tree`] is the content of a tree of files, as the kernel or our code sees it; two of them are
 //!   compared entry by entry.
+//! - [`Seen`] is a tree with the bytes of its files.
 //! - [`LogWrites`] reads a log of device mapper's `log-writes` and gives the image as of any of its
 //!   entries.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -29,14 +30,16 @@ mod plan;
 mod plans;
 pub mod posix;
 mod running;
+mod seen;
 mod session;
 mod tree;
 mod vm;
 
 pub use engine::Machine;
-pub use hook::hook;
+pub use hook::{hook, hook_with};
 pub use log_writes::{LogEntry, LogWrites};
 pub use plan::{Op, Plan};
+pub use seen::Seen;
 pub use session::Session;
 pub use tree::{Node, Tree};
 pub use vm::{Ending, Guest, Outcome, lacks};

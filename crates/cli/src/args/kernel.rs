@@ -9,9 +9,11 @@ use guest::Machine;
 pub struct KernelArgs {
     /// Boots a Linux kernel in a guest, runs the command of --run there in a file system of that
     /// kernel, with its path in `$VARVE_DIR`, records what the file system sends to its disk, and
-    /// lets the kernel mount what each cut of the power may leave. `ack TEXT` acknowledges.
-    #[arg(long, value_enum, value_name = "MACHINE", requires_all = ["fs", "run"],
-          conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested",
+    /// lets the kernel mount what each cut of the power may leave. `ack TEXT` acknowledges. With
+    /// --workload instead of --run, workloads on files are judged by the rules of our own file
+    /// systems.
+    #[arg(long, value_enum, value_name = "MACHINE", requires_all = ["fs", "task"],
+          conflicts_with_all = ["quick", "shard", "device", "schemes", "repro", "mutants", "nested",
               "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "judge"])]
     pub kernel: Option<Engine>,
     /// The kernel's name of the file system: `ext4`, `f2fs`, `xfs`, `btrfs`, ...

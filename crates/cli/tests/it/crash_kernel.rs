@@ -81,6 +81,56 @@ fn the_kernels_ext4_keeps_what_fsync_promised_with_barriers_only() {
     assert!(dir.path().join("control/bad.img").exists());
 }
 
+/// Workloads of the explorer on a file system of the kernel, judged by the rules.
+fn workloads(
+    dir: &Path,
+    out: &str,
+    (fs, mib, mkfs): (&str, &str, &str),
+    mount: &str,
+    texts: &[&str],
+) -> (Output, serde_json::Value) {
+    let mut command = varve_in(dir);
+    let args = ["crash", "--kernel", machine(), "--fs", fs, "--size", mib];
+    let bound = ["--subset", "1", "--states", "16", "--out", out];
+    command.args(args).args(bound);
+    command.args(["--mkfs", mkfs, "--mount", mount]);
+    for text in texts {
+        command.args(["--workload", text]);
+    }
+    let output = command.output().expect("the program starts");
+    let results = std::fs::read(dir.join(out).join("results.json"));
+    let results = results.unwrap_or_else(|e| panic!("{e}: {}", words(&output)));
+    eprintln!("{}", words(&output));
+    (output, serde_json::from_slice(&results).expect("JSON"))
+}
+
+/// A file whose content and name are owed, and a directory.
+const OWED: &str =
+    "script:create /a; write /a 0+9000; fsync /a; mkdir /d; rename /a /d/b; syncdir /d";
+
+/// Barriers decide: with them no promise of the table is broken, without them one is, and the line
+/// that is told shows it again.
+#[test]
+fn the_rules_hold_on_the_kernels_ext4_with_barriers_only() {
+    let dir = folder();
+    let (output, seen) = workloads(dir.path(), "ordered", EXT4, "data=ordered", &[OWED]);
+    assert!(output.status.success(), "{}", words(&output));
+    assert_eq!((&seen["bad"], &seen["sequences"]), (&0.into(), &1.into()));
+    assert!(seen["states"].as_u64().is_some_and(|n| n > 20), "{seen}");
+    let (output, seen) = workloads(dir.path(), "control", EXT4, "nobarrier", &[OWED]);
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    assert!(seen["bad"].as_u64().is_some_and(|n| n > 0), "{seen}");
+    let first = &seen["rows"][0]["first"];
+    let line = first["line"].as_str().expect("a line");
+    let rule = seen["rows"][0]["rules"].as_object().expect("rules");
+    assert!(rule.keys().any(|name| name.starts_with('O')), "{seen}");
+    let line = line.replacen("varve", env!("CARGO_BIN_EXE_varve"), 1);
+    let mut shell = std::process::Command::new("sh");
+    let again = shell.args(["-c", &format!("{line} --out again")]);
+    let again = again.current_dir(dir.path()).output().expect("a shell");
+    assert_eq!(again.status.code(), Some(1), "{line}: {}", words(&again));
+}
+
 /// The first example of the page, as it stands there: a user who begins with it sees a correct file
 /// system come out whole.
 #[test]
@@ -288,6 +338,12 @@ fn what_makes_no_sense_together_is_refused() {
         "crash --kernel qemu --fs ext4 --mount a;b --run true",
         "crash --image x",
         "crash --image x --log y --run true",
+        "crash --kernel qemu --fs ext4 --run true --workload ace:1",
+        "crash --kernel qemu --fs ext4 --run true --seed 1",
+        "crash --kernel qemu --fs xfs --workload ace:1",
+        "crash --kernel qemu --fs ext4 --workload ace:9",
+        "crash --kernel qemu --fs ext4 --workload sqlite:insert=1",
+        "crash --kernel qemu --fs ext4 --workload ace:1 --check true",
         "crash --kernel qemu --fs ext4 --run true --image x",
         "crash --kernel qemu --fs ext4 --run true --size 99999999999",
         "crash --kernel qemu --fs ext4 --run true --force",

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::small_volume;
+use crate::found::read_file;
 use crate::ops::Stress;
 use crate::run::run_on;
 use crate::{CrashConfig, Script, Target, Volume};

@@ -23,7 +23,7 @@ mod tape;
 
 pub use court::{Court, HostCourt, Judge, State, Verdict};
 pub use device::RecordedDevice;
-pub use kernel::{Kernel, KernelPlan};
+pub use kernel::{Broken, Kernel, KernelPlan, Tried, in_guest, knows};
 pub use log::{read_log, write_log};
 pub use room::Room;
 pub use tape::{Ack, Recorded};

@@ -4,11 +4,11 @@
 //! unmounts one, the host writes the next ones to other disks, and runs the file system's own
 //! checker on those that the guest is done with.
 
-use super::super::court::{State, StateFile, Verdict, findings, write_acked};
+use super::super::court::{State, StateFile, findings, write_acked};
 use super::{KernelPlan, host};
 use crate::CrashError;
 use base::Nanos;
-use guest::{Guest, Session, judge};
+use guest::{Guest, Seen, Session, judge};
 use rig::Fs;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,19 @@ pub(super) struct Bench {
     takes: bool,
 }
 
+/// What a guest and the file system's checker say of a state.
+pub(super) struct Sighting {
+    /// Why it is bad, if it is.
+    pub bad: Option<String>,
+    /// What the kernel shows of it, if that is wanted and could be read.
+    pub seen: Option<Seen>,
+}
+
 /// The states that guests take from, and what came of each.
 pub(super) struct Docket<'a> {
     states: &'a [State<'a>],
     next: AtomicUsize,
-    verdicts: rt::Mutex<Vec<Option<Verdict>>>,
+    sightings: rt::Mutex<Vec<Option<Sighting>>>,
 }
 
 impl<'a> Docket<'a> {
@@ -44,7 +52,7 @@ impl<'a> Docket<'a> {
         Docket {
             states,
             next: AtomicUsize::new(0),
-            verdicts: rt::Mutex::named("verdicts", states.iter().map(|_| None).collect()),
+            sightings: rt::Mutex::named("sightings", states.iter().map(|_| None).collect()),
         }
     }
 
@@ -54,9 +62,9 @@ impl<'a> Docket<'a> {
         (nr < self.states.len()).then_some(nr)
     }
 
-    /// The verdicts, when all guests are done.
-    pub fn verdicts(self) -> Vec<Verdict> {
-        self.verdicts.into_inner().into_iter().flatten().collect()
+    /// What came of the states, in their order, when all guests are done.
+    pub fn sightings(self) -> Vec<Sighting> {
+        self.sightings.into_inner().into_iter().flatten().collect()
     }
 }
 
@@ -105,10 +113,10 @@ impl Bench {
             let mut idle = true;
             for (disk, held) in held.iter_mut().enumerate() {
                 if let Some(state) = *held {
-                    let Some(verdict) = self.verdict(disk)? else {
+                    let Some(sighting) = self.sighting(disk)? else {
                         continue;
                     };
-                    docket.verdicts.lock()[state] = Some(verdict);
+                    docket.sightings.lock()[state] = Some(sighting);
                     self.session.extend();
                 }
                 *held = docket.take();
@@ -161,8 +169,29 @@ impl Bench {
         self.session.scratch().join(format!("{name}.{disk}"))
     }
 
-    /// The verdict on the state of a disk, if the guest is done with it.
-    fn verdict(&self, disk: usize) -> Result<Option<Verdict>, CrashError> {
+    /// Ends the judging, so that scripts run again.
+    pub fn pause(&mut self) -> Result<(), CrashError> {
+        if !std::mem::replace(&mut self.takes, false) {
+            return Ok(());
+        }
+        let stop = self.session.scratch().join(judge::STOP);
+        fs::write(stop, "").map_err(host("telling the guest to stop"))?;
+        self.session.extend();
+        loop {
+            if let Some((status, said)) = self.session.ended().map_err(host("the guest"))? {
+                return match status {
+                    0 => Ok(()),
+                    _ => Err(CrashError::Check(format!(
+                        "judging in the guest ended with {status}: {said}"
+                    ))),
+                };
+            }
+            rt::sleep(LOOK);
+        }
+    }
+
+    /// What came of the state of a disk, if the guest is done with it.
+    fn sighting(&self, disk: usize) -> Result<Option<Sighting>, CrashError> {
         let path = self.file(judge::VERDICT, disk);
         let Ok(line) = fs::read_to_string(&path) else {
             return Ok(None);
@@ -172,15 +201,20 @@ impl Bench {
             let words = fs::read(self.file(judge::WORDS, disk)).unwrap_or_default();
             String::from_utf8_lossy(&words).into_owned()
         };
+        let mut seen = None;
         let bad = match line.trim() {
-            "0" => checked(&self.plan.fs, self.disks[disk].path())?,
+            "0" => {
+                if self.plan.look {
+                    let file = self.file(judge::SEEN, disk);
+                    seen = Some(Seen::load(&file).map_err(host("reading what a guest has seen"))?);
+                }
+                checked(&self.plan.fs, self.disks[disk].path())?
+            }
             judge::NOT_MOUNTED => Some(format!("the kernel does not mount it: {}", said())),
+            judge::NOT_READ => Some(format!("behind a mount that went well, {}", said())),
             status => Some(format!("the check ended with {status}: {}", said())),
         };
-        Ok(Some(Verdict {
-            recovered: true,
-            bad,
-        }))
+        Ok(Some(Sighting { bad, seen }))
     }
 }
 

@@ -12,13 +12,25 @@
 //!   it open, and the kernel drops what it knows of a disk when the last one closes it.
 //! - K3: the state that was judged is the one that the cut left: what a mount changed in the file
 //!   of a disk is written anew.
+//!
+//! A program of a user is judged by a check of theirs ([`Kernel::record`]); a workload of the
+//! explorer by our oracle, which is told what the kernel shows ([`Kernel::try_script`]).
 
 mod bench;
+mod finder;
+mod inside;
+mod promise;
+mod trial;
 
-use super::court::{Court, State, Verdict};
+pub use inside::in_guest;
+pub use promise::knows;
+pub use trial::{Broken, Tried};
+
+use super::court::{Court, State, StateFile, Verdict};
 use super::{Recorded, Room, load, read_log};
 use crate::CrashError;
 use bench::{Bench, Docket};
+use blockdev::Image;
 use guest::Machine;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -52,6 +64,8 @@ pub struct KernelPlan {
     pub run: String,
     /// Shell command that judges a mounted state.
     pub check: Option<String>,
+    /// What the kernel shows of each state is wanted, for [`Kernel::try_script`].
+    pub look: bool,
     /// How long a script of the guest may take (User Mode Linux; others get as much more).
     pub patience: Duration,
     /// Guests that judge at the same time, at least 1.
@@ -64,6 +78,10 @@ pub struct KernelPlan {
 pub struct Kernel {
     guests: Vec<Bench>,
     plan: KernelPlan,
+    /// What the image held at first.
+    start: Image,
+    /// The image, under the disk of the guest that records.
+    disk: StateFile,
     /// The file under the disk that takes the log.
     log: PathBuf,
     bytes: u64,
@@ -75,13 +93,15 @@ fn host(doing: impl Into<String>) -> impl FnOnce(io::Error) -> CrashError {
 }
 
 impl Kernel {
-    /// Boots the guests; `folder` takes the files under their disks.
+    /// Boots the guests; `folder` takes the files under their disks. The content of the image takes
+    /// its size from `room`.
     ///
     /// # Errors
-    /// The host fails, or no kernel boots here.
-    pub fn boot(plan: KernelPlan, folder: &Path) -> Result<Kernel, CrashError> {
-        let bytes = fs::metadata(&plan.image).map_err(host("looking at the image"))?;
-        let bytes = bytes.len();
+    /// The host fails, no kernel boots here, or the image does not fit into the room.
+    pub fn boot(plan: KernelPlan, folder: &Path, room: &mut Room) -> Result<Kernel, CrashError> {
+        let (start, bytes) = load(&plan.image, room)?;
+        let mut disk = StateFile::new(plan.image.clone(), bytes)?;
+        disk.set(&start)?;
         let log = folder.join("log");
         let made = File::create(&log).and_then(|file| file.set_len(LOG_BYTES));
         made.map_err(host("making a file for the log"))?;
@@ -93,18 +113,19 @@ impl Kernel {
         Ok(Kernel {
             guests: guests.collect::<Result<_, _>>()?,
             plan,
+            start,
+            disk,
             log,
             bytes,
         })
     }
 
-    /// Runs the command in the guest and reads what the file system sent to its disk. The content
-    /// takes its size from `room`.
+    /// Runs the command in the guest and reads what the file system sent to its disk, which takes
+    /// its size from `room`.
     ///
     /// # Errors
     /// The guest or a command in it fails; the recording does not fit into the room.
-    pub fn record(&mut self, mut room: Room) -> Result<Recorded, CrashError> {
-        let (start, _) = load(&self.plan.image, &mut room)?;
+    pub fn record(&mut self, room: Room) -> Result<Recorded, CrashError> {
         let KernelPlan { fs, options, .. } = &self.plan;
         let options = mount_options(options);
         let script = format!(
@@ -128,7 +149,7 @@ impl Kernel {
                 "in the guest, the command or the mount ended with {status}: {said}"
             )));
         }
-        read_log(&self.log, start, self.bytes, Some(BEGIN), room)
+        read_log(&self.log, self.start.clone(), self.bytes, Some(BEGIN), room)
     }
 }
 
@@ -139,20 +160,27 @@ impl Court for Kernel {
 
     fn judge(&mut self, states: &[State<'_>]) -> Result<Vec<Verdict>, CrashError> {
         let docket = Docket::new(states);
-        let all = &docket;
-        let judged = rt::scope(|scope| {
-            let judging: Vec<_> = self
-                .guests
-                .iter_mut()
-                .map(|guest| scope.spawn("judge", move || guest.judge(all)))
-                .collect();
-            judging.into_iter().try_for_each(|task| {
-                let ended = task.join();
-                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
+        judged_by_all(&mut self.guests, &docket)?;
+        let verdicts = docket.sightings().into_iter().map(|sighting| Verdict {
+            recovered: true,
+            bad: sighting.bad,
         });
-        judged.map(|()| docket.verdicts())
+        Ok(verdicts.collect())
     }
+}
+
+/// Has the guests judge all states.
+fn judged_by_all(guests: &mut [Bench], docket: &Docket<'_>) -> Result<(), CrashError> {
+    rt::scope(|scope| {
+        let judging: Vec<_> = guests
+            .iter_mut()
+            .map(|guest| scope.spawn("judge", move || guest.judge(docket)))
+            .collect();
+        judging.into_iter().try_for_each(|task| {
+            let ended = task.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })
 }
 
 /// The commands of the user, and `ack` and `varve ack` for them.
@@ -162,6 +190,9 @@ fn put_commands(dir: &Path, plan: &KernelPlan) -> io::Result<()> {
     fs::write(dir.join("run.sh"), &plan.run)?;
     if let Some(check) = &plan.check {
         fs::write(dir.join(guest::judge::CHECK), check)?;
+    }
+    if plan.look {
+        fs::write(dir.join(guest::judge::LOOK_AT), "")?;
     }
     let bin = dir.join("bin");
     fs::create_dir(&bin)?;

@@ -1,5 +1,8 @@
-//! `varve crash --kernel`: runs a program on a file system of a Linux kernel in a guest, and cuts
-//! it.
+//! `varve crash --kernel`: runs a program, or workloads of the explorer, on a file system of a
+//! Linux kernel in a guest, and cuts it.
+
+mod table;
+mod trials;
 
 use super::program::{check_log, explored};
 use super::shell::Shell;
@@ -23,8 +26,12 @@ const MIB_MAX: u64 = 16 << 20;
 
 /// Boots, records, explores, reports; fails if a state is bad.
 pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
-    let (Some(fs), Some(run)) = (&args.kernel.fs, &args.run) else {
-        return Err(usage("--kernel needs --fs and --run"));
+    let Some(fs) = &args.kernel.fs else {
+        return Err(usage("--kernel needs --fs"));
+    };
+    let scripts = match args.run {
+        Some(_) => Vec::new(),
+        None => trials::scripts(args, fs)?,
     };
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if fs.is_empty() || !fs.chars().all(is_name) {
@@ -66,8 +73,9 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
         image,
         words: vec!["in-the-guest".into()],
         setup: args.program.setup.clone(),
-        run: run.clone(),
+        run: args.run.clone().unwrap_or_default(),
         check: args.program.check.clone(),
+        look: args.run.is_none(),
         patience: Duration::from_secs(args.timeout),
         guests: threads(args.jobs, GUESTS),
         stop: || signals::noted().is_some(),
@@ -77,8 +85,12 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
         Some(signal) => Failure::Stopped(signal, "nothing is written".into()),
         None => failed(e),
     };
-    let mut kernel = Kernel::boot(plan, folder.path()).map_err(ended)?;
-    let recorded = kernel.record(Room::new(args.memory << 20)).map_err(ended)?;
+    let mut room = Room::new(args.memory << 20);
+    let mut kernel = Kernel::boot(plan, folder.path(), &mut room).map_err(ended)?;
+    if args.run.is_none() {
+        return trials::tried(args, scripts, &mut kernel, &out, &stop);
+    }
+    let recorded = kernel.record(room).map_err(ended)?;
     explored(args, &recorded, bytes, &mut kernel, &out, &stop)
 }
 

@@ -1,0 +1,228 @@
+//! `varve crash --kernel --workload`: sequences of the explorer, one after the other in the same
+//! guests.
+
+use super::table;
+use crate::args::CrashArgs;
+use crate::crash::bar;
+use crate::failure::{Failure, failed, usage};
+use crate::out::{OutFolder, say};
+use crate::stop::{Part, Stop};
+use clap::ValueEnum;
+use crash::CrashError;
+use crash::program::{Kernel, Room, Tried, knows};
+use crash::subject::{self, FileScript, Spec};
+use rig::Bound;
+use std::time::Instant;
+
+/// A fault of Linux that we know: what it is called in results.
+pub const FIRST_FSYNC: &str = "f2fs-first-fsync";
+
+/// What came of one sequence.
+pub struct Row {
+    /// The sequence.
+    pub script: FileScript,
+    /// What was found, or why it could not run.
+    pub tried: Result<Tried, String>,
+    /// The name of a fault that explains all that was found.
+    pub known: Option<&'static str>,
+}
+
+impl Row {
+    /// States that break a promise.
+    pub fn bad(&self) -> u64 {
+        self.tried.as_ref().map_or(0, |tried| tried.explored.bad)
+    }
+}
+
+/// The sequences of all workloads and seeds that were asked for.
+pub fn scripts(args: &CrashArgs, fs: &str) -> Result<Vec<FileScript>, Failure> {
+    let of_run = [
+        ("--setup", args.program.setup.is_some()),
+        ("--check", args.program.check.is_some()),
+        ("--write-log", args.write_log.is_some()),
+    ];
+    if let Some((option, _)) = of_run.iter().find(|(_, given)| *given) {
+        return Err(usage(format!(
+            "{option} is for --run; --workload is judged by the rules"
+        )));
+    }
+    if !knows(fs) {
+        return Err(usage(format!(
+            "--fs {fs}: there are rules for ext4, ext3 and f2fs; say --run and --check for others"
+        )));
+    }
+    let mut all = Vec::new();
+    for text in &args.workload {
+        for text in subject::expand(text).map_err(usage)? {
+            let spec = Spec::parse(&text).map_err(usage)?;
+            for seed in seeds(args, &spec) {
+                let script = spec.fixed(seed).ok_or_else(|| {
+                    usage(format!("--workload {text}: with --kernel its operations have to be known beforehand"))
+                })?;
+                all.push(script);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The seeds that make a difference.
+fn seeds(args: &CrashArgs, spec: &Spec) -> Vec<u64> {
+    match spec {
+        Spec::Script(_) => args.seed.iter().take(1).copied().collect(),
+        _ => args.seed.clone(),
+    }
+}
+
+/// Tries all sequences, reports; fails if one breaks a promise.
+pub fn tried(
+    args: &CrashArgs,
+    scripts: Vec<FileScript>,
+    kernel: &mut Kernel,
+    out: &OutFolder,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let (all, since) = (scripts.len(), Instant::now());
+    let bar = bar(all);
+    let mut rows: Vec<Row> = Vec::new();
+    for script in scripts {
+        let tried = one(args, &script, false, kernel, stop);
+        if stop.signal().is_some() {
+            break;
+        }
+        let known = match &tried {
+            Ok(tried) if tried.explored.bad > 0 => known(args, &script, kernel, stop),
+            _ => None,
+        };
+        let tried = tried.map_err(|e| e.to_string());
+        // A guest that is gone runs no other sequence.
+        let gone = tried
+            .as_ref()
+            .is_err_and(|why| why.contains("the guest died"));
+        rows.push(Row {
+            script,
+            tried,
+            known,
+        });
+        let bad: u64 = rows.iter().map(Row::bad).sum();
+        bar.set_message(format!("{bad} bad states"));
+        bar.inc(1);
+        if gone {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    let part = stop.signal().filter(|_| rows.len() < all);
+    let part = part.map(|signal| Part::new(signal, rows.len() as u64, all as u64, "sequences"));
+    let mut results = table::results(args, &rows, since.elapsed(), |row| line(args, row));
+    if let Some(part) = &part {
+        results["incomplete"] = part.mark().into();
+    }
+    let results = format!("{results:#}\n");
+    out.write("results.json", &results)?;
+    match args.json {
+        true => say(&results)?,
+        false => say(&table::text(&rows, since.elapsed(), |row| line(args, row)))?,
+    }
+    match part {
+        Some(part) => Err(part.kept_in(out.path())),
+        None if rows.len() < all => Err(failed("the guest died")),
+        None => verdict(&rows),
+    }
+}
+
+fn one(
+    args: &CrashArgs,
+    script: &FileScript,
+    decoy: bool,
+    kernel: &mut Kernel,
+    stop: &Stop,
+) -> Result<Tried, CrashError> {
+    let bound = Bound {
+        prune: false,
+        ..args.reach().bound()
+    };
+    let room = Room::new(args.memory << 20);
+    kernel.try_script(script, decoy, (&bound, room), &|_, _| {
+        stop.signal().is_none()
+    })
+}
+
+/// The fault that explains what a sequence has shown. In F2FS the first fsync behind a mount or a
+/// checkpoint does not wait for its node; so if all is well as soon as the sync of another file
+/// comes before each, it is that.
+fn known(
+    args: &CrashArgs,
+    script: &FileScript,
+    kernel: &mut Kernel,
+    stop: &Stop,
+) -> Option<&'static str> {
+    if args.kernel.fs.as_deref() != Some("f2fs") {
+        return None;
+    }
+    let again = one(args, script, true, kernel, stop).ok()?;
+    (again.explored.bad == 0 && again.explored.states > 0).then_some(FIRST_FSYNC)
+}
+
+/// The command that shows again what a sequence has shown first.
+fn line(args: &CrashArgs, row: &Row) -> Option<String> {
+    let broken = row.tried.as_ref().ok()?.broken.first()?;
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let value = |value: Option<clap::builder::PossibleValue>| {
+        value.map_or(String::new(), |v| v.get_name().to_string())
+    };
+    let machine = value(
+        args.kernel
+            .kernel
+            .and_then(|engine| engine.to_possible_value()),
+    );
+    let mode = value(args.mode.to_possible_value());
+    let mut line = format!(
+        "varve crash --kernel {machine} --fs {} --size {} --mode {mode} --draws {} --subset {} --torn {} --states {}",
+        args.kernel.fs.as_deref().unwrap_or_default(),
+        args.program.size,
+        args.draws,
+        args.subset,
+        args.torn,
+        args.states,
+    );
+    if let Some(mkfs) = &args.kernel.mkfs {
+        line += &format!(" --mkfs {}", quoted(mkfs));
+    }
+    if !args.kernel.mount.is_empty() {
+        line += &format!(" --mount {}", args.kernel.mount);
+    }
+    Some(format!(
+        "{line} --workload {}",
+        quoted(&format!("script:{}", broken.prefix))
+    ))
+}
+
+fn verdict(rows: &[Row]) -> Result<(), Failure> {
+    let failures = rows.iter().filter(|row| row.tried.is_err()).count();
+    if failures > 0 {
+        return Err(failed(format!(
+            "{failures} of {} sequences did not run",
+            rows.len()
+        )));
+    }
+    if rows
+        .iter()
+        .all(|row| row.tried.as_ref().is_ok_and(|t| t.explored.writes == 0))
+    {
+        return Err(failed("nothing was written to the device"));
+    }
+    let bad = rows.iter().filter(|row| row.bad() > 0).count();
+    let known = rows.iter().filter(|row| row.known.is_some()).count();
+    match (bad, known) {
+        (0, _) => say("no promise was broken\n"),
+        (bad, 0) => Err(failed(format!(
+            "{bad} of {} sequences break a promise",
+            rows.len()
+        ))),
+        (bad, known) => Err(failed(format!(
+            "{bad} of {} sequences break a promise, {known} of them by {FIRST_FSYNC}",
+            rows.len()
+        ))),
+    }
+}

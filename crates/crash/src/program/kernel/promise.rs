@@ -1,0 +1,96 @@
+//! What the kernel's file systems promise, in the terms of the table of [`rules`](crate::rules).
+//!
+//! Where Linux promises less than our own file systems keep, the terms say so: its ext4 and F2FS
+//! write nothing when a directory is synced that has not changed since the last commit, whatever
+//! was changed elsewhere ([`Terms::by_inode`]).
+
+use crate::rules::Terms;
+use blockdev::Image;
+use rig::{Data, FsyncMode};
+
+/// Where the superblock of ext4 lies, and its fields in it.
+const EXT4_SUPER: usize = 1024;
+const EXT4_LOG_BLOCK: usize = EXT4_SUPER + 24;
+const EXT4_COMPAT: usize = EXT4_SUPER + 92;
+const EXT4_HAS_JOURNAL: u32 = 4;
+
+/// Whether the rules know this file system of the kernel.
+pub fn knows(fs: &str) -> bool {
+    matches!(fs, "ext4" | "ext3" | "f2fs")
+}
+
+/// The terms of a file system of the kernel that was mounted with these options; `None`: the rules
+/// do not know it.
+pub(super) fn terms(fs: &str, options: &str, image: &Image) -> Option<Terms> {
+    let ours = Terms {
+        journaled: true,
+        data: Data::Ordered,
+        garbles: false,
+        roll_forward: None,
+        by_inode: true,
+        page_bytes: base::BLOCK_BYTES as u64,
+    };
+    match fs {
+        "ext4" | "ext3" => {
+            let head = image.block(0);
+            let field = |at: usize| {
+                let bytes = head[at..at + 4].try_into().expect("four bytes");
+                u32::from_le_bytes(bytes)
+            };
+            let page = 1024_u64 << field(EXT4_LOG_BLOCK).min(2);
+            Some(Terms {
+                journaled: field(EXT4_COMPAT) & EXT4_HAS_JOURNAL != 0,
+                data: match last(options, "data") {
+                    Some("journal") => Data::Journal,
+                    Some("writeback") => Data::Writeback,
+                    _ => Data::Ordered,
+                },
+                page_bytes: page,
+                ..ours
+            })
+        }
+        "f2fs" => Some(Terms {
+            roll_forward: Some(match last(options, "fsync_mode") {
+                Some("strict") => FsyncMode::Strict,
+                Some("nobarrier") => FsyncMode::NoBarrier,
+                _ => FsyncMode::Posix,
+            }),
+            ..ours
+        }),
+        _ => None,
+    }
+}
+
+/// The value of the last option of this name.
+fn last<'a>(options: &'a str, name: &str) -> Option<&'a str> {
+    let mut values = options
+        .split(',')
+        .rev()
+        .filter_map(|option| option.split_once('='));
+    values.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_option_and_the_superblock_decide() {
+        let mut raw = vec![0; 4096];
+        raw[EXT4_COMPAT] = 4;
+        let of = |raw: &[u8], fs: &str, options: &str| terms(fs, options, &Image::from_bytes(raw));
+        let ext4 = of(&raw, "ext4", "data=journal,noatime,data=writeback").unwrap();
+        assert_eq!((ext4.data, ext4.page_bytes), (Data::Writeback, 1024));
+        assert!(ext4.journaled && ext4.by_inode);
+        raw[EXT4_COMPAT] = 0;
+        raw[EXT4_LOG_BLOCK] = 2;
+        let plain = of(&raw, "ext4", "").unwrap();
+        assert_eq!((plain.journaled, plain.page_bytes), (false, 4096));
+        assert_eq!(plain.data, Data::Ordered);
+        let f2fs = of(&raw, "f2fs", "fsync_mode=strict").unwrap();
+        assert_eq!(f2fs.roll_forward, Some(FsyncMode::Strict));
+        let mode = of(&raw, "f2fs", "").unwrap().roll_forward;
+        assert_eq!(mode, Some(FsyncMode::Posix));
+        assert!(of(&raw, "xfs", "").is_none());
+    }
+}
