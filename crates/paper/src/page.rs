@@ -33,7 +33,7 @@ pub fn paper_page(title: &str, report: &Report, sections: &[Section]) -> String 
         details { summary { "How the values are counted" } (counted(&report.rows)) }
         @if !outside.is_empty() {
             details {
-                summary { (outside.len()) " values outside, with their causes" }
+                summary { (outside.len()) " rows outside, of every kind, with their causes" }
                 (rows(&outside))
             }
         }

@@ -31,6 +31,11 @@ impl Shell {
         Ok(Shell { child, alone })
     }
 
+    /// Its process group, if it has one of its own.
+    pub fn group(&self) -> Option<u32> {
+        self.alone.then(|| self.child.id())
+    }
+
     /// Waits until it ends. When the command `varve` is to stop, or the patience is over, it is
     /// asked to end, and then made to; the answer is how it ended, and whether by itself.
     pub fn wait(

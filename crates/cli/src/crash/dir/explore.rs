@@ -1,5 +1,6 @@
 //! From a recording to its result: states, judges, findings, mends.
 
+use super::keeper::Keeper;
 use super::{cost, judges, models};
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, tell, usage};
@@ -62,6 +63,9 @@ pub struct Trial<'a> {
     ask: Ask,
     /// Why not everything is known, if not.
     incomplete: Option<String>,
+    /// The folder of the judges' folders, and who removes it if nobody is left to.
+    _room: tempfile::TempDir,
+    _keeper: Option<Keeper>,
 }
 
 impl<'a> Trial<'a> {
@@ -77,9 +81,17 @@ impl<'a> Trial<'a> {
         let temp = std::env::temp_dir();
         let bytes = (args.program.size << 20).saturating_mul(jobs as u64);
         let (folder, _) = place(Path::new("/dev/shm"), &temp, bytes);
+        let room = tempfile::Builder::new()
+            .prefix("varve-judges-")
+            .tempdir_in(&folder);
+        let room = room.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
+        let mut keeper = Keeper::start();
+        if let Some(keeper) = &mut keeper {
+            keeper.folder(room.path());
+        }
         let asked = Arc::clone(stop);
         let settings = Settings {
-            place: folder,
+            place: room.path().into(),
             patience: Patience {
                 timeout: Nanos(args.timeout.saturating_mul(1_000_000_000)),
                 stop: Arc::new(move || asked.signal().is_some()),
@@ -125,6 +137,8 @@ impl<'a> Trial<'a> {
             known: Verdicts::default(),
             ask: Ask::All,
             incomplete: None,
+            _room: room,
+            _keeper: keeper,
         })
     }
 

@@ -5,6 +5,7 @@ mod cost;
 mod explore;
 mod family;
 mod judges;
+mod keeper;
 mod lacks;
 mod models;
 mod outside;

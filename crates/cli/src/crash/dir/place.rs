@@ -68,6 +68,11 @@ impl Place {
         &self.dir
     }
 
+    /// The temporary folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// A path beside the mount, in the temporary folder.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

@@ -2,6 +2,7 @@
 
 use super::ACKS_VARIABLE;
 use super::family::{self, Family};
+use super::keeper::Keeper;
 use super::lacks::lacks;
 use super::outside::Outside;
 use super::place::Place;
@@ -40,6 +41,8 @@ pub struct Recorded {
 
 /// Runs the command once, and answers what it did.
 pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recorded, Failure> {
+    // Before the family, whose end is not its own.
+    let mut keeper = Keeper::start();
     let family = Family::adopt()?;
     let options = &args.program;
     let user = (rustix::process::geteuid(), rustix::process::getegid());
@@ -57,7 +60,17 @@ pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recor
     }
     let wanted = options.dir.as_ref().and_then(Option::as_deref);
     let place = Place::mount(&vfs, wanted)?;
-    let ran = run(args, command, &recorder, &place, &family, stop);
+    if let Some(keeper) = &mut keeper {
+        keeper.mount(place.dir());
+        keeper.folder(place.folder());
+    }
+    let ran = run(
+        args,
+        command,
+        (&recorder, &place),
+        (&family, &mut keeper),
+        stop,
+    );
     // Whatever has become of the command: no process of its is left, and then no mount.
     family.end();
     let ended = place.end();
@@ -86,15 +99,20 @@ fn copy(vfs: &Arc<Vfs>, folder: &Path, size_mib: u64) -> Result<(), Failure> {
 fn run(
     args: &CrashArgs,
     command: &str,
-    recorder: &Arc<Recorder>,
-    place: &Place,
-    family: &Family,
+    (recorder, place): (&Arc<Recorder>, &Place),
+    (family, keeper): (&Family, &mut Option<Keeper>),
     stop: &Stop,
 ) -> Result<Recorded, Failure> {
     let patience = Duration::from_secs(args.timeout);
     if let Some(setup) = &args.program.setup {
         let mut shell = shell(setup, place)?;
-        finish("--setup", &mut shell, (family, stop), patience, false)?;
+        finish(
+            "--setup",
+            &mut shell,
+            (family, keeper, stop),
+            patience,
+            false,
+        )?;
     }
     place.settle()?;
     if args.program.backtrace {
@@ -120,7 +138,8 @@ fn run(
         syncs.map_err(|e| failed(format!("to see syncs of {}: {e}", place.dir().display())))?;
     let may_fail = args.may_fail();
     let (done, outside) = Outside::while_working(place.dir(), family, || {
-        finish("--run", &mut shell, (family, stop), patience, may_fail)
+        let by = (family, &mut *keeper, stop);
+        finish("--run", &mut shell, by, patience, may_fail)
     });
     // Its end of the standard output.
     drop(shell);
@@ -205,12 +224,15 @@ fn shell(command: &str, place: &Place) -> Result<Command, Failure> {
 fn finish(
     option: &str,
     shell: &mut Command,
-    (family, stop): (&Family, &Stop),
+    (family, keeper, stop): (&Family, &mut Option<Keeper>, &Stop),
     patience: Duration,
     may_fail: bool,
 ) -> Result<(), Failure> {
     let of_shell = |e: std::io::Error| failed(format!("sh: {e}"));
     let mut running = Shell::start(shell).map_err(of_shell)?;
+    if let (Some(keeper), Some(group)) = (keeper, running.group()) {
+        keeper.group(group);
+    }
     let (status, by_itself) = running.wait(stop, Some(patience)).map_err(of_shell)?;
     if !by_itself {
         family.end();

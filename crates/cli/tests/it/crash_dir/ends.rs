@@ -48,6 +48,36 @@ fn findings_are_kept_when_a_signal_comes_while_syncs_are_looked_for() {
     room.is_left_clean();
 }
 
+/// The shell that waits for the end takes away what nobody else can: also where the command has
+/// started others.
+#[test]
+fn of_a_run_that_is_killed_nothing_is_left() {
+    let room = Room::new();
+    let pids = room.path().join("pids");
+    let run = format!(
+        "echo a > a; sleep 300 & echo $! > {}; sleep 301",
+        pids.display()
+    );
+    let mut running = room.start(&["--run", &run, "--check", "true"]);
+    let command = number_in(&pids);
+    running.kill().expect("it runs");
+    running.wait().expect("it ends");
+    let since = std::time::Instant::now();
+    let is_there = || {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("a table of mounts");
+        let own = room.path().to_str().expect("a plain name");
+        let left = fs::read_dir(room.path().join("tmp")).expect("it is there");
+        mounts.contains(own) || left.count() > 0 || is_alive(command)
+    };
+    while is_there() {
+        assert!(
+            since.elapsed() < std::time::Duration::from_secs(20),
+            "command, mount or folder are still there"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 /// What a judge leaves behind is for the host to bury: a check may leave a process each time.
 #[test]
 fn processes_of_judges_are_not_adopted() {
