@@ -6,7 +6,8 @@
 use crate::file::SqliteFile;
 use crate::locks::Level;
 use base::Nanos;
-use base::cost::{host, sqlite};
+use base::cost::host;
+use base::cost::sqlite;
 
 /// Bytes of the page that the table of costs is about.
 const PAGE_BYTES: u64 = 4096;
