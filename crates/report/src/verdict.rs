@@ -26,6 +26,9 @@ pub fn answers(runs: &[Run]) -> Vec<Answer> {
     all.into_iter().flatten().collect()
 }
 
+/// Rates that differ by less than this share are one.
+const SAME: f64 = 0.001;
+
 fn name(run: &Run) -> String {
     format!("{}/{}", run.fs, run.scheme)
 }
@@ -34,7 +37,8 @@ fn fastest(runs: &[Run]) -> Option<String> {
     let best = best(runs, |run| Some(run.ops_per_s))?;
     let safe = best.safe;
     let rate = |run: &Run| format!("{:.1} operations/s", run.ops_per_s);
-    if runs.len() > 1 && runs.iter().all(|run| rate(run) == rate(safe)) {
+    let is_same = |run: &Run| (run.ops_per_s / safe.ops_per_s - 1.0).abs() < SAME;
+    if runs.len() > 1 && runs.iter().all(is_same) {
         let by_sync = shortest_mean(runs).unwrap_or_default();
         return Some(format!("None: all have {}{by_sync}.", rate(safe)));
     }
@@ -128,6 +132,8 @@ mod tests {
         runs[1].latency_us.fsync.mean = 400.0;
         let wanted = "None: all have 100.0 operations/s, so the load sets the pace. Its fsyncs are the shortest with ext4/emmc, 400 us in the mean, where ext4/jbd2 has 900 us.";
         assert_eq!(told(&runs)[0], wanted);
+        let slow = told(&[run("jbd2", 0.16, 0.0), run("emmc", 0.24, 0.0)]);
+        assert!(slow[0].starts_with("ext4/emmc with 0.2"), "{slow:?}");
         let alone = told(&runs[..1]);
         assert_eq!(alone[0], "ext4/jbd2 with 100.0 operations/s.");
         assert_eq!(told(&[]), [""; 0]);

@@ -31,9 +31,9 @@ impl Shell {
         Ok(Shell { child, alone })
     }
 
-    /// Its process group, if it has one of its own.
-    pub fn group(&self) -> Option<u32> {
-        self.alone.then(|| self.child.id())
+    /// Its process, and whether that has a group of its own.
+    pub fn id(&self) -> (u32, bool) {
+        (self.child.id(), self.alone)
     }
 
     /// Waits until it ends. When the command `varve` is to stop, or the patience is over, it is

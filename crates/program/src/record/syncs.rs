@@ -31,6 +31,8 @@ const RECEIVE: libc::Ioctl = 0xc050_2100_u32 as libc::Ioctl;
 const ANSWER: libc::Ioctl = 0xc018_2101_u32 as libc::Ioctl;
 /// In an answer: the call goes on.
 const GO_ON: u32 = 1;
+/// Of a filter (linux/seccomp.h).
+const KILLABLE: libc::c_ulong = 1 << 5;
 /// The numbers of calls that a filter sees hang on the machine (linux/audit.h).
 #[cfg(target_arch = "x86_64")]
 const MACHINE: u32 = 0xc000_003e;
@@ -69,8 +71,7 @@ impl Syncs {
         let listener = rt::spawn("syncs of the command", move || {
             // The host has no such filters, or the command was never started.
             if let Some(filter) = received(&ours) {
-                noted.store(true, Ordering::Release);
-                listener.listen(&filter);
+                noted.store(listener.listen(&filter), Ordering::Release);
             }
         });
         // SAFETY: it makes system calls only, of memory that is there before the fork.
@@ -90,7 +91,8 @@ impl Syncs {
         })
     }
 
-    /// Ends it when no process of the command is left. False: the host does not let syncs be seen.
+    /// Ends it when no process of the command is left. False: the host does not let syncs be seen,
+    /// or did not of some process.
     pub fn close(self) -> bool {
         self.over.store(true, Ordering::Release);
         // It may have gone.
@@ -124,28 +126,39 @@ fn filter() -> RawFd {
         len: steps.len() as u16,
         filter: steps.as_mut_ptr(),
     };
-    let install = || {
+    let install = |flags: libc::c_ulong| {
         // SAFETY: the program and its steps live until the call returns, which copies them.
         unsafe {
             libc::syscall(
                 libc::SYS_seccomp,
                 libc::SECCOMP_SET_MODE_FILTER,
-                libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                flags | libc::SECCOMP_FILTER_FLAG_NEW_LISTENER,
                 &raw const program,
             ) as RawFd
         }
     };
-    match install() {
-        refused if refused < 0 => {
-            // Whoever is not root may do so after a promise to gain no rights by exec.
+    // No signal but a deadly one ends a call that is being answered: `sync` is never interrupted.
+    // Kernels before 5.19 know no such flag.
+    let either = || match install(KILLABLE) {
+        refused if refused < 0 && last_error() == libc::EINVAL => install(0),
+        answer => answer,
+    };
+    match either() {
+        // Whoever is not root may do so after a promise to gain no rights by exec.
+        refused if refused < 0 && last_error() == libc::EACCES => {
             // SAFETY: it takes no memory.
             match unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } {
-                0 => install(),
+                0 => either(),
                 _ => refused,
             }
         }
-        listener => listener,
+        answer => answer,
     }
+}
+
+fn last_error() -> i32 {
+    // Makes no memory: it reads what the last call of this thread has left.
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
@@ -211,51 +224,79 @@ struct Listener {
 }
 
 impl Listener {
-    fn listen(&self, filter: &OwnedFd) {
+    /// Answers until no process has the filter any more, or it is over. False: some call of a
+    /// process that may not be looked at, or all from some moment on, was not seen.
+    fn listen(&self, filter: &OwnedFd) -> bool {
+        let mut all = true;
         while !self.over.load(Ordering::Acquire) {
             let mut ready = [PollFd::new(filter, PollFlags::IN)];
             match poll(&mut ready, Some(&LOOK)) {
                 Ok(0) => continue,
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => return,
+                Err(_) => return false,
                 Ok(_) => {}
             }
             let events = ready[0].revents();
             if events.contains(PollFlags::IN) {
-                self.answer(filter);
+                all &= self.answer(filter);
             } else if events.intersects(PollFlags::HUP | PollFlags::ERR) {
-                // No process has the filter any more.
-                return;
+                return all;
             }
         }
+        all
     }
 
-    fn answer(&self, filter: &OwnedFd) {
+    /// Answers one call; false: it may have been one of the volume, and was not noted.
+    fn answer(&self, filter: &OwnedFd) -> bool {
         // SAFETY: all zeros is a valid notification, and what the kernel demands.
         let mut asked: libc::seccomp_notif = unsafe { MaybeUninit::zeroed().assume_init() };
         // SAFETY: the kernel fills in one notification.
         if unsafe { libc::ioctl(filter.as_raw_fd(), RECEIVE, &raw mut asked) } < 0 {
             // Its process has been killed.
-            return;
+            return true;
         }
         let all = i64::from(asked.data.nr) == libc::SYS_sync;
-        let ours = all || self.leads_here(asked.pid, asked.data.args[0]);
-        let failed = ours && self.sync(asked.pid).is_err();
+        let ours = match all {
+            true => Ok(true),
+            false => self.leads_here(asked.pid, asked.data.args[0]),
+        };
+        let failed = matches!(ours, Ok(true)) && self.sync(asked.pid).is_err();
+        // `sync` tells of no error.
+        let told = failed && !all;
         let mut answer = libc::seccomp_notif_resp {
             id: asked.id,
             val: 0,
-            error: if failed { -libc::EIO } else { 0 },
+            error: if told { -libc::EIO } else { 0 },
             // What else is to be synced is for the kernel.
-            flags: if failed { 0 } else { GO_ON },
+            flags: if told { 0 } else { GO_ON },
         };
         // SAFETY: the kernel reads one answer. Its process may have gone.
-        unsafe { libc::ioctl(filter.as_raw_fd(), ANSWER, &raw mut answer) };
+        let sent = |answer: &mut _| unsafe {
+            libc::ioctl(filter.as_raw_fd(), ANSWER, std::ptr::from_mut(answer))
+        };
+        // Kernels before 5.5 let no call go on.
+        if sent(&mut answer) < 0 && last_error() == libc::EINVAL {
+            answer.flags = 0;
+            sent(&mut answer);
+        }
+        ours.is_ok()
     }
 
-    /// Whether a descriptor of that thread is of the volume.
-    fn leads_here(&self, thread: u32, fd: u64) -> bool {
+    /// Whether a descriptor of that thread is one of the volume that can be synced.
+    fn leads_here(&self, thread: u32, fd: u64) -> io::Result<bool> {
         let path = format!("/proc/{thread}/fd/{}", fd as i32);
-        metadata(path).is_ok_and(|file| file.dev() == self.device)
+        let file = match metadata(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        if file.dev() != self.device {
+            return Ok(false);
+        }
+        let info = std::fs::read_to_string(format!("/proc/{thread}/fdinfo/{}", fd as i32))?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+        Ok(flags.is_none_or(|flags| flags & libc::O_PATH == 0))
     }
 
     /// What the kernel keeps of shared mappings is written first, then all is synced.

@@ -24,6 +24,8 @@ const ENTRIES: usize = 128;
 /// Most steps of the memo and pages of the trees that are kept, each of about 100 bytes: recoveries
 /// that differ in the pages of a large file are new ones to the memo, and have new trees.
 const KEPT_MAX: usize = 1 << 20;
+/// Most different pages that are kept for them (256 MiB).
+const CONTENTS_MAX: usize = 1 << 16;
 
 /// Runs work that recovers images.
 ///
@@ -98,7 +100,8 @@ impl<'a> Recovered<'a> {
 
     /// Begins anew where what is kept has grown too large.
     fn forget_too_much(&mut self) {
-        if self.memo.len() + self.pages > KEPT_MAX {
+        let full = self.contents.len() > CONTENTS_MAX;
+        if full || self.memo.len() + self.pages > KEPT_MAX {
             self.memo = Memo::new();
             self.trees.clear();
             self.pages = 0;

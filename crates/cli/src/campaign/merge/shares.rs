@@ -52,6 +52,7 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
     })?;
     let rows = table.end(merge.out.path(), "shares")?;
     say(&format!("{rows} rows: shares.parquet and shares.csv\n"))?;
+    shares::check_taken(merge.out.path())?;
     let file = placed(merge, args, &known, file)?;
     shares::report(args, &file, known, merge.incomplete.clone(), merge.out)
 }

@@ -1,6 +1,6 @@
 //! Takes away what a command leaves of which nobody is left to take care: where `varve` itself is
-//! killed, a shell that waits for its end kills the recorded command, and removes mount and
-//! temporary folders.
+//! killed, a shell that waits for its end kills the recorded command with all that it has started
+//! and that has not gone its own way (a daemon has), and removes mount and temporary folders.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -11,19 +11,25 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 /// Reads what there is to take away, a line each, and does so where the input ends without `over`.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP QUIT
-group= mount=
+group= command= mount=
 set --
+family() {
+    for child in $(cat /proc/$1/task/*/children 2>/dev/null); do family $child; done
+    kill -KILL $1
+}
 while IFS= read -r line; do
     case $line in
         'group '*) group=${line#group } ;;
+        'command '*) command=${line#command } ;;
         'mount '*) mount=${line#mount } ;;
         'folder '*) set -- "$@" "${line#folder }" ;;
         over) exit ;;
     esac
 done
-[ -z "$group" ] || kill -KILL -- "-$group"
+[ -z "$command" ] || family $command
+[ -z "$group" ] || kill -KILL "-$group"
 [ -z "$mount" ] || umount -l "$mount" || fusermount3 -u -z "$mount"
-for folder; do rm -rf --one-file-system "$folder"; done
+for folder; do rm -rf --one-file-system "$folder" || rm -rf "$folder"; done
 "#;
 
 /// A shell that waits.
@@ -49,14 +55,27 @@ impl Keeper {
         Some(Keeper { shell, input })
     }
 
-    /// The command is in this process group.
-    pub fn group(&mut self, group: u32) {
-        self.tell("group", group.to_string().as_bytes());
+    /// The command runs as this process, which may have a group of its own.
+    pub fn runs(&mut self, command: u32, has_group: bool) {
+        let id = command.to_string();
+        self.tell("command", id.as_bytes());
+        self.tell("group", if has_group { id.as_bytes() } else { b"" });
+    }
+
+    /// The command has ended.
+    pub fn ran(&mut self) {
+        self.tell("command", b"");
+        self.tell("group", b"");
     }
 
     /// Something is mounted here.
     pub fn mount(&mut self, dir: &Path) {
         self.tell("mount", dir.as_os_str().as_bytes());
+    }
+
+    /// Nothing is mounted any more.
+    pub fn unmounted(&mut self) {
+        self.tell("mount", b"");
     }
 
     /// This temporary folder is there.

@@ -27,7 +27,7 @@ use std::time::Duration;
 const STAYING: Duration = Duration::from_secs(10);
 
 /// Where the host does not let filters of calls be put over a command.
-const UNSEEN: &str = "sync and syncfs of the command were not seen, because the host refuses filters of system calls (seccomp): what only these synced counts as unsynced";
+const UNSEEN: &str = "sync and syncfs of the command were not seen, or not all of them, because the host refuses filters of system calls (seccomp) or a look at a process: what only these synced counts as unsynced";
 
 /// A run of the command.
 pub struct Recorded {
@@ -74,6 +74,9 @@ pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recor
     // Whatever has become of the command: no process of its is left, and then no mount.
     family.end();
     let ended = place.end();
+    if let Some(keeper) = &mut keeper {
+        keeper.unmounted();
+    }
     let recording = ran?;
     ended?;
     Ok(recording)
@@ -230,10 +233,15 @@ fn finish(
 ) -> Result<(), Failure> {
     let of_shell = |e: std::io::Error| failed(format!("sh: {e}"));
     let mut running = Shell::start(shell).map_err(of_shell)?;
-    if let (Some(keeper), Some(group)) = (keeper, running.group()) {
-        keeper.group(group);
+    let (id, alone) = running.id();
+    if let Some(keeper) = keeper {
+        keeper.runs(id, alone);
     }
-    let (status, by_itself) = running.wait(stop, Some(patience)).map_err(of_shell)?;
+    let ended = running.wait(stop, Some(patience));
+    if let Some(keeper) = keeper {
+        keeper.ran();
+    }
+    let (status, by_itself) = ended.map_err(of_shell)?;
     if !by_itself {
         family.end();
     }

@@ -102,6 +102,14 @@ pub fn share(args: &CrashArgs, file: &Path, index: u64, count: u64) -> Result<Fo
     }
 }
 
+/// As before a run of one process: what others have made is not written over.
+///
+/// # Errors
+/// Names of results are taken.
+pub fn check_taken(folder: &Path) -> Result<(), Failure> {
+    super::taken::check(folder)
+}
+
 /// What all shares together know.
 #[derive(Default)]
 pub struct Known {

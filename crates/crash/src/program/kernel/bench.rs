@@ -104,7 +104,8 @@ impl Bench {
         })
     }
 
-    /// Judges states until none is left.
+    /// Judges states until none is left. Where the guest's judging ends, what it has not taken goes
+    /// with the next beginning.
     pub fn judge(&mut self, docket: &Docket<'_>) -> Result<(), CrashError> {
         self.begin()?;
         // The state that each disk holds.
@@ -130,6 +131,7 @@ impl Bench {
             }
             if let Some((status, said)) = self.session.ended().map_err(host("the guest"))? {
                 let why = format!("judging in the guest ended with {status}: {said}");
+                self.takes = false;
                 return Err(CrashError::Check(why));
             }
             if idle {
@@ -145,6 +147,7 @@ impl Bench {
             self.session.extend();
             return Ok(());
         }
+        self.clear();
         let KernelPlan { fs, options, .. } = &self.plan;
         let options = if options.is_empty() { "-" } else { options };
         let disks = self.first..self.first + self.disks.len();
@@ -163,6 +166,17 @@ impl Bench {
         self.disks[disk].forget();
         write_acked(state.acked, &self.file(judge::ACKED, disk))?;
         fs::write(self.file(judge::STATE, disk), "").map_err(host("telling the guest of a state"))
+    }
+
+    /// Removes what an earlier judging may have left: a state that nobody took, a verdict that is
+    /// of none of the next states, the word to stop.
+    fn clear(&self) {
+        let names = [judge::STATE, judge::VERDICT, judge::SEEN, judge::WORDS];
+        let files = (0..self.disks.len()).flat_map(|disk| names.map(|name| self.file(name, disk)));
+        for file in files.chain([self.session.scratch().join(judge::STOP)]) {
+            // Mostly there is none.
+            let _ = fs::remove_file(file);
+        }
     }
 
     fn file(&self, name: &str, disk: usize) -> PathBuf {
