@@ -351,10 +351,16 @@ fn a_fault_that_never_came_about_is_no_success() {
 #[test]
 fn syncs_of_everything_are_seen() {
     let room = Room::new();
-    let calls = room.calls(&[
+    let run = [
         "--run",
         "echo a > a; sync; echo b > b; sync -f b; sync -f /",
-    ]);
+    ];
+    if words(&room.run(&[&run[..], &["--show"]].concat())).contains("were not seen") {
+        return eprintln!(
+            "skipped: this host lets no filter of system calls be put over a command"
+        );
+    }
+    let calls = room.calls(&run);
     let syncs = calls
         .iter()
         .filter(|call| call.starts_with("sync("))

@@ -293,3 +293,26 @@ impl Reader<'_> {
 fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_recoveries_have_in_common_is_forgotten_before_it_is_too_much() {
+        let model = BlockModel::parse("ext4").expect("a valid word");
+        let model = model.expect("a file system");
+        let mut recovered = Recovered::new(&model);
+        let page = |n: usize| (n as u64, Bytes::from(vec![1]));
+        recovered.contents.extend((0..CONTENTS_MAX).map(page));
+        recovered.forget_too_much();
+        assert_eq!(recovered.contents.len(), CONTENTS_MAX, "as much as may be");
+        recovered.contents.extend([page(CONTENTS_MAX)]);
+        recovered.forget_too_much();
+        assert!(recovered.contents.is_empty());
+        recovered.trees.push((Tree::default(), 0));
+        recovered.pages = KEPT_MAX;
+        recovered.forget_too_much();
+        assert!(recovered.trees.is_empty() && recovered.pages == 0);
+    }
+}

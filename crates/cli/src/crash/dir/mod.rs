@@ -60,7 +60,10 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
         stacks_can_be_read().map_err(|why| usage(format!("--backtrace: {why}")))?;
     }
     let out = OutFolder::prepare(&args.out)?;
-    taken::check(out.path())?;
+    let writes_nothing = options.recording.is_some() && (options.show || options.lint);
+    if !writes_nothing {
+        taken::check(out.path())?;
+    }
     let stop = Stop::watch()?;
     let runs = match &options.recording {
         Some(file) => vec![Run::read(file)?],

@@ -7,7 +7,8 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Names of results; folders of findings have a number behind theirs.
+/// Names of results; folders of findings, and recordings of several runs, have a number behind
+/// theirs.
 const NAMES: [&str; 5] = [
     "results.json",
     "junit.xml",
@@ -15,7 +16,7 @@ const NAMES: [&str; 5] = [
     "recording",
     "state",
 ];
-const FINDING: &str = "finding-";
+const NUMBERED: [&str; 2] = ["finding-", "recording-"];
 
 /// # Errors
 /// Names of results are taken, and nothing beside them shows that they are of an earlier run.
@@ -23,7 +24,9 @@ pub fn check(folder: &Path) -> Result<(), Failure> {
     let name = folder.display();
     let entries = fs::read_dir(folder).map_err(|e| failed(format!("{name}: {e}")))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let is_result = |name: &String| NAMES.contains(&name.as_str()) || name.starts_with(FINDING);
+    let is_result = |name: &String| {
+        NAMES.contains(&name.as_str()) || NUMBERED.iter().any(|begin| name.starts_with(begin))
+    };
     let mut taken: Vec<String> = names.filter(is_result).collect();
     taken.sort();
     if taken.is_empty() || is_earlier(folder) {
@@ -42,11 +45,14 @@ fn is_earlier(folder: &Path) -> bool {
         let report: Value = serde_json::from_slice(&text).ok()?;
         Some(report["command"].as_str()?.starts_with("crash"))
     };
-    let recording = || {
-        let bytes = fs::read(folder.join("recording")).ok()?;
-        Some(load(&bytes).is_ok())
+    let recording = |name: &str| {
+        let bytes = fs::read(folder.join(name));
+        bytes.is_ok_and(|bytes| load(&bytes).is_ok())
     };
-    report() == Some(true) || recording() == Some(true) || folder.join("state/after").is_dir()
+    report() == Some(true)
+        || recording("recording")
+        || recording("recording-1")
+        || folder.join("state/after").is_dir()
 }
 
 #[cfg(test)]

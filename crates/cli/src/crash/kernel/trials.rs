@@ -7,15 +7,19 @@ use crate::crash::bar;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::stop::{Part, Stop};
+use base::plain;
 use clap::ValueEnum;
 use crash::CrashError;
-use crash::program::{Kernel, Room, Tried, knows};
+use crash::program::{Broken, Kernel, Room, Tried, knows};
 use crash::subject::{self, FileScript, Spec};
 use rig::Bound;
 use std::time::Instant;
 
 /// A fault of Linux that we know: what it is called in results.
 pub const FIRST_FSYNC: &str = "f2fs-first-fsync";
+
+/// The rules of what a sync owes ([`crash::rules`]).
+const OWED: [&str; 4] = ["O1", "O2", "O3", "O4"];
 
 /// What came of one sequence.
 pub struct Row {
@@ -91,7 +95,7 @@ pub fn tried(
             break;
         }
         let known = match &tried {
-            Ok(tried) if tried.explored.bad > 0 => known(args, &script, kernel, stop),
+            Ok(tried) if only_lost(tried) => known(args, &script, kernel, stop),
             _ => None,
         };
         let tried = tried.map_err(|e| e.to_string());
@@ -121,8 +125,12 @@ pub fn tried(
     let results = format!("{results:#}\n");
     out.write("results.json", &results)?;
     match args.json {
-        true => say(&results)?,
-        false => say(&table::text(&rows, since.elapsed(), |row| line(args, row)))?,
+        true => say(&plain::json(&results))?,
+        false => {
+            // Violations name what is found on a damaged volume.
+            let text = table::text(&rows, since.elapsed(), |row| line(args, row));
+            say(&plain::message(&text))?;
+        }
     }
     match part {
         Some(part) => Err(part.kept_in(out.path())),
@@ -146,6 +154,13 @@ fn one(
     kernel.try_script(script, decoy, (&bound, room), &|_, _| {
         stop.signal().is_none()
     })
+}
+
+/// Whether states are bad, and nothing but what a sync owes is broken in them: a volume that cannot
+/// be mounted or checked, or that shows what never was, is another fault.
+fn only_lost(tried: &Tried) -> bool {
+    let mut rules = tried.broken.iter().flat_map(Broken::rules);
+    tried.explored.bad > 0 && rules.all(|rule| OWED.contains(&rule))
 }
 
 /// The fault that explains what a sequence has shown. In F2FS the first fsync behind a mount or a

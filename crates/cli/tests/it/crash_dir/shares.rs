@@ -152,6 +152,11 @@ fn the_run_and_the_notes_of_judges_are_those_of_one_process() {
     let [own, of_shares] = both(&room, &run);
     assert!(own.contains("pipes and sockets are left out"), "{own}");
     assert!(own.contains("mkfifo $VARVE_DIR/pipe"), "{own}");
+    let models = |text: &str| {
+        let report: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        report["models"].clone()
+    };
+    assert_eq!(models(&own), models(&of_shares));
     // The command was recorded twice, by other processes.
     let without_numbers = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
     assert_eq!(without_numbers(own), without_numbers(of_shares));

@@ -13,6 +13,12 @@ const EXT4_SUPER: usize = 1024;
 const EXT4_LOG_BLOCK: usize = EXT4_SUPER + 24;
 const EXT4_COMPAT: usize = EXT4_SUPER + 92;
 const EXT4_HAS_JOURNAL: u32 = 4;
+/// `s_default_mount_opts`, and its bits for the mode of data (`mke2fs -o`, `tune2fs -o`).
+const EXT4_DEFAULTS: usize = EXT4_SUPER + 0x100;
+const EXT4_DATA_MODE: u32 = 0x60;
+/// `s_mount_opts`, a text that ends with a zero (`-E mount_opts=`), and its bytes.
+const EXT4_OPTIONS: usize = EXT4_SUPER + 0x200;
+const EXT4_OPTIONS_BYTES: usize = 64;
 
 /// Whether the rules know this file system of the kernel.
 pub fn knows(fs: &str) -> bool {
@@ -40,11 +46,7 @@ pub(super) fn terms(fs: &str, options: &str, image: &Image) -> Option<Terms> {
             let page = 1024_u64 << field(EXT4_LOG_BLOCK).min(2);
             Some(Terms {
                 journaled: field(EXT4_COMPAT) & EXT4_HAS_JOURNAL != 0,
-                data: match last(options, "data") {
-                    Some("journal") => Data::Journal,
-                    Some("writeback") => Data::Writeback,
-                    _ => Data::Ordered,
-                },
+                data: data_mode(options, &head, field(EXT4_DEFAULTS)),
                 page_bytes: page,
                 ..ours
             })
@@ -58,6 +60,21 @@ pub(super) fn terms(fs: &str, options: &str, image: &Image) -> Option<Terms> {
             ..ours
         }),
         _ => None,
+    }
+}
+
+/// The mode of data: by the options of the mount, else by those that the superblock has, as a text
+/// or as bits.
+fn data_mode(options: &str, head: &[u8], defaults: u32) -> Data {
+    let text = &head[EXT4_OPTIONS..EXT4_OPTIONS + EXT4_OPTIONS_BYTES];
+    let own = String::from_utf8_lossy(text.split(|byte| *byte == 0).next().unwrap_or_default());
+    match (
+        last(options, "data").or(last(&own, "data")),
+        defaults & EXT4_DATA_MODE,
+    ) {
+        (Some("journal"), _) | (None, 0x20) => Data::Journal,
+        (Some("writeback"), _) | (None, 0x60) => Data::Writeback,
+        _ => Data::Ordered,
     }
 }
 
@@ -87,6 +104,12 @@ mod tests {
         let plain = of(&raw, "ext4", "").unwrap();
         assert_eq!((plain.journaled, plain.page_bytes), (false, 4096));
         assert_eq!(plain.data, Data::Ordered);
+        raw[EXT4_DEFAULTS] = 0x60;
+        let data = |raw: &[u8], options: &str| of(raw, "ext4", options).unwrap().data;
+        assert_eq!(data(&raw, ""), Data::Writeback);
+        assert_eq!(data(&raw, "data=ordered"), Data::Ordered);
+        raw[EXT4_OPTIONS..EXT4_OPTIONS + 12].copy_from_slice(b"data=journal");
+        assert_eq!(data(&raw, "noatime"), Data::Journal);
         let f2fs = of(&raw, "f2fs", "fsync_mode=strict").unwrap();
         assert_eq!(f2fs.roll_forward, Some(FsyncMode::Strict));
         let mode = of(&raw, "f2fs", "").unwrap().roll_forward;

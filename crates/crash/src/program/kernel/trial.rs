@@ -44,16 +44,25 @@ pub struct Broken {
 impl Broken {
     /// The name of the first rule that is broken.
     pub fn rule(&self) -> &str {
-        let words = self.words.first().map_or("", String::as_str);
-        let mut parts = words.split([' ', ':']);
-        let is_name = |word: &&str| {
-            let digits = word.get(1..).unwrap_or_default();
-            word.len() == 2
-                && digits.bytes().all(|b| b.is_ascii_digit())
-                && word.starts_with(['O', 'R', 'P'])
-        };
-        parts.find(is_name).unwrap_or("R1")
+        self.rules().next().unwrap_or("R1")
     }
+
+    /// The names of the rules that are broken, one for each violation.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().map(|words| rule_of(words))
+    }
+}
+
+/// The name of the rule that a violation is of.
+fn rule_of(words: &str) -> &str {
+    let mut parts = words.split([' ', ':']);
+    let is_name = |word: &&str| {
+        let digits = word.get(1..).unwrap_or_default();
+        word.len() == 2
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && word.starts_with(['O', 'R', 'P'])
+    };
+    parts.find(is_name).unwrap_or("R1")
 }
 
 impl Kernel {
