@@ -1,16 +1,21 @@
 //! What commands cost, as the host sees it: samples for code that chooses between ways to make data
 //! durable.
 //!
-//! A sample is taken only where the span is that of the work itself: no flush and no other
-//! non-volatile write was under way when it began, nothing but reads was submitted until it ended,
-//! and the waiter really had to wait for its end. Sampling is off until it is switched on
-//! ([`Queue::observe`](crate::Queue::observe)).
+//! A sample is taken only where the span is that of the work itself: nothing but reads was under
+//! way when it began or was submitted until it ended, and the waiter really had to wait for its end.
+//! Non-volatile writes of several tasks are one sample, from the first submission to the last
+//! completion, so it tells what such a write costs where many wait at once: as much as alone on a
+//! device that does one after the other, and less on one that does several. Sampling is off until
+//! it is switched on ([`Queue::observe`](crate::Queue::observe)).
 
+use crate::batch::Kind;
 use base::{Nanos, Time};
 use std::collections::VecDeque;
 
 /// Most samples kept until they are drained; the oldest go first.
 const SAMPLES_MAX: usize = 64;
+/// Non-volatile writes after which a sample of them ends although more are under way.
+const PERIOD_MAX: u64 = 32;
 
 /// Kinds of work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,14 +60,39 @@ impl Probe {
     }
 }
 
+/// A time in which nothing but non-volatile writes was under way.
+#[derive(Clone, Copy, Debug)]
+struct Period {
+    at: Time,
+    /// Commands and blocks that have completed in it.
+    commands: u64,
+    blocks: u64,
+    /// When a waiter saw one of them end that it had waited for. A waiter that comes late does not
+    /// know when the work ended.
+    seen: Time,
+}
+
+impl Period {
+    fn new() -> Period {
+        Period {
+            at: rt::now(),
+            commands: 0,
+            blocks: 0,
+            seen: Time::default(),
+        }
+    }
+}
+
 /// What the samples need to know of the queue.
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     on: bool,
-    /// Commands ever submitted.
+    /// Commands ever submitted, reads aside.
     submitted: u64,
-    /// Flushes and non-volatile writes under way.
-    urgent: u64,
+    /// Those that are under way.
+    under_way: u64,
+    /// `None` while something else is under way as well, and until the queue is empty again.
+    period: Option<Period>,
     samples: VecDeque<Sample>,
 }
 
@@ -72,7 +102,7 @@ impl Observer {
     }
     /// Begins a measurement, before its commands are submitted.
     pub fn begin(&self, work: Work, commands: u64, blocks: u64) -> Option<Probe> {
-        (self.on && self.urgent == 0 && commands > 0).then(|| Probe {
+        (self.on && self.under_way == 0 && commands > 0).then(|| Probe {
             work,
             commands,
             blocks,
@@ -80,28 +110,55 @@ impl Observer {
             expect: self.submitted + commands,
         })
     }
-    pub fn submitted(&mut self, urgent: bool) {
+    /// A write of this kind is submitted; `None`: a flush or a REMAP.
+    pub fn submitted(&mut self, kind: Option<Kind>) {
+        self.period = match kind {
+            Some(Kind::Durable) if self.under_way == 0 => Some(Period::new()),
+            Some(Kind::Durable) => self.period,
+            _ => None,
+        };
         self.submitted += 1;
-        self.urgent += u64::from(urgent);
+        self.under_way += 1;
     }
-    pub fn completed(&mut self, urgent: bool) {
-        self.urgent -= u64::from(urgent);
+    /// Something of `blocks` has completed. `waiting_since` is when its waiter came.
+    pub fn completed(&mut self, blocks: u64, waiting_since: Time) {
+        self.under_way -= 1;
+        let Some(period) = &mut self.period else {
+            return;
+        };
+        period.commands += 1;
+        period.blocks += blocks;
+        let now = rt::now();
+        if now > waiting_since {
+            period.seen = now;
+        }
+        let done = *period;
+        if self.under_way == 0 {
+            self.period = None;
+        } else if done.commands >= PERIOD_MAX {
+            self.period = Some(Period::new());
+        } else {
+            return;
+        }
+        if self.on && done.seen == now {
+            self.push(Work::Fua, done.commands, done.blocks, done.at);
+        }
     }
     /// Ends a measurement; `waiting_since` is when the waiter came for the last command.
     pub fn end(&mut self, probe: Probe, waiting_since: Time, ok: bool) {
-        let now = rt::now();
-        // A waiter that did not have to wait does not know when the work ended.
-        if !ok || now <= waiting_since || self.submitted != probe.expect {
-            return;
+        if ok && rt::now() > waiting_since && self.submitted == probe.expect {
+            self.push(probe.work, probe.commands, probe.blocks, probe.at);
         }
+    }
+    fn push(&mut self, work: Work, commands: u64, blocks: u64, since: Time) {
         if self.samples.len() == SAMPLES_MAX {
             self.samples.pop_front();
         }
         self.samples.push_back(Sample {
-            work: probe.work,
-            commands: probe.commands,
-            blocks: probe.blocks,
-            span: now - probe.at,
+            work,
+            commands,
+            blocks,
+            span: rt::now() - since,
         });
     }
     pub fn take(&mut self) -> Vec<Sample> {

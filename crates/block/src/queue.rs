@@ -41,6 +41,15 @@ struct State {
     observer: Observer,
 }
 
+impl State {
+    fn begin(&mut self, request: &Request, kind: Kind) {
+        self.stats.add(request);
+        if kind != Kind::Durable {
+            self.durability.submitted(1);
+        }
+    }
+}
+
 impl Queue {
     /// A queue in front of `device`, without a scheduler.
     pub fn new(device: Arc<dyn BlockDevice>) -> Arc<Queue> {
@@ -256,12 +265,17 @@ impl Queue {
             ..remap
         };
         let request = Request::remap(remap);
-        self.begin(&request, kind);
+        {
+            let mut state = self.state.lock();
+            state.begin(&request, kind);
+            state.observer.submitted(None);
+        }
+        let since = rt::now();
         let ticket = self.submit(request, How::AtOnce);
         let result = self.wait(ticket);
         let mark = {
             let mut state = self.state.lock();
-            state.observer.completed(kind != Kind::Cached);
+            state.observer.completed(0, since);
             match kind {
                 Kind::Durable => WriteMark::NONE,
                 // A REMAP puts no block into the cache.
@@ -303,7 +317,7 @@ impl Queue {
                 probe = state
                     .observer
                     .begin(Work::Flush, 1, dirty.div_ceil(SECTORS_PER_BLOCK));
-                state.observer.submitted(true);
+                state.observer.submitted(None);
                 state.stats.add(&request);
             }
             // Numbered before the device sees it: what completes in between is not counted as
@@ -330,7 +344,7 @@ impl Queue {
         let result = {
             let mut state = self.state.lock();
             if flush.ticket.is_some() {
-                state.observer.completed(true);
+                state.observer.completed(0, since);
             }
             if let Some(probe) = flush.probe {
                 state.observer.end(probe, since, result.is_ok());
@@ -471,9 +485,11 @@ impl Queue {
 
     /// Waits for one command; also answers the mark that covers it.
     pub(crate) fn wait_write(&self, sent: Sent) -> (Result<(), DevError>, WriteMark) {
+        let since = rt::now();
         let result = self.wait(sent.ticket).map(|_| ());
         let mut state = self.state.lock();
-        state.observer.completed(sent.kind != Kind::Cached);
+        let blocks = sent.sectors.div_ceil(SECTORS_PER_BLOCK);
+        state.observer.completed(blocks, since);
         let mark = match sent.kind {
             Kind::Durable => WriteMark::NONE,
             Kind::Cached | Kind::FuaByFlush => state.durability.completed(sent.sectors),
@@ -483,11 +499,8 @@ impl Queue {
 
     fn begin(&self, request: &Request, kind: Kind) {
         let mut state = self.state.lock();
-        state.stats.add(request);
-        state.observer.submitted(kind != Kind::Cached);
-        if kind != Kind::Durable {
-            state.durability.submitted(1);
-        }
+        state.begin(request, kind);
+        state.observer.submitted(Some(kind));
     }
 
     /// Begins to measure commands that are about to be sent together, if all of them are of one
@@ -498,7 +511,12 @@ impl Queue {
         if writes().any(|w| w.fua != fua) {
             return None;
         }
-        let work = if fua { Work::Fua } else { Work::Cached };
+        let work = match self.kind_of(fua) {
+            // The observer measures these by itself, whoever sent them.
+            Kind::Durable => return None,
+            Kind::FuaByFlush => Work::Fua,
+            Kind::Cached => Work::Cached,
+        };
         let sectors: u64 = writes().map(|w| w.sectors).sum();
         let blocks = sectors.div_ceil(SECTORS_PER_BLOCK);
         let state = self.state.lock();

@@ -1,7 +1,7 @@
 //! The state that the handles and tasks of one journal share: its lock and condition variables, the
 //! admission of handles, the loading of blocks.
 
-use crate::adapt::Adapt;
+use crate::adapt::{Adapt, Syncs};
 use crate::buffer::{Checked, Look};
 use crate::error::Failure;
 use crate::fast::Area;
@@ -51,6 +51,8 @@ pub(crate) struct Inner {
     pub buffers: Condvar,
     /// The cost model of `order=adaptive`. Locked for a moment, under no other lock.
     pub adapt: Option<Mutex<Adapt>>,
+    /// What the cost model has to know of all fsyncs that are under way.
+    pub syncs: Syncs,
     /// Held by the task that writes home. Home writes of one block must not overtake each other.
     pub home: Mutex<()>,
     /// A handle was dropped in the middle of its work (hazards-H21). `Drop` may not lock.

@@ -1,6 +1,6 @@
 //! The journal as the file system sees it: handles, commits, fsync, checkpoints, abort.
 
-use crate::adapt::Adapt;
+use crate::adapt::{Adapt, Syncing, Syncs};
 use crate::buffer::{Cache, Checked, Tracking};
 use crate::commit::self_committing;
 use crate::error::Failure;
@@ -9,7 +9,7 @@ use crate::inner::{Inner, Log};
 use crate::logged_data::LoggedData;
 use crate::ring::Ring;
 use crate::state::State;
-use crate::{DataNeed, DataPath, Handle, JournalError, Options, Order, Scheme, Stats, tasks};
+use crate::{DataNeed, Handle, JournalError, Options, Order, Scheme, Stats, tasks};
 use base::{BlockNo, Bytes, Mutant, Tid};
 use block::{Batch, Queue, WriteMark};
 use rt::{Condvar, JoinHandle, Mutex};
@@ -89,6 +89,7 @@ impl Journal {
         Inner {
             queue,
             adapt,
+            syncs: Syncs::default(),
             #[cfg(test)]
             plan: None,
             options,
@@ -272,10 +273,13 @@ impl Journal {
     }
 
     /// How an fsync should send its data (`order=adaptive`; otherwise always through the cache).
-    /// Either way is safe, whatever the answer was for other data of the transaction.
-    pub fn data_path(&self, mut need: DataNeed) -> DataPath {
+    /// Either way is safe, whatever the answer was for other data of the transaction. The answer is
+    /// kept until the fsync ends, because those that run at the same time share a flush.
+    pub fn data_path(&self, mut need: DataNeed) -> Syncing<'_> {
+        let syncs = &self.inner.syncs;
+        let mut syncing = syncs.enter(need);
         let Some(adapt) = &self.inner.adapt else {
-            return DataPath::Cached;
+            return syncing;
         };
         if need.commits {
             let state = self.inner.state.lock();
@@ -285,11 +289,13 @@ impl Journal {
         let (path, why) = {
             let mut adapt = adapt.lock();
             adapt.observe(&self.inner.queue.take_samples());
-            adapt.data(need, self.inner.queue.dirty_blocks())
+            let dirty = self.inner.queue.dirty_blocks();
+            adapt.data(need, syncs.beside(), dirty)
         };
         let mut state = self.inner.state.lock();
         state.stats.chose(path.word(), why.word());
-        path
+        syncing.path = path;
+        syncing
     }
 
     /// Takes over data of an fsync that is about to wait for transaction `tid`. The data is held

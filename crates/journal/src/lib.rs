@@ -60,7 +60,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use adapt::{DataNeed, DataPath};
+pub use adapt::{DataNeed, DataPath, Syncing};
 pub use block::RemapMode;
 pub use buffer::Checked;
 pub use choices::{ChoiceError, Choices, scheme_text};

@@ -16,7 +16,7 @@ use crate::inode::Inode;
 use crate::options::DataMode;
 use base::{BlockNo, Mutant};
 use fscore::{Errno, FsResult};
-use journal::{DataNeed, DataPath};
+use journal::{DataNeed, DataPath, Syncing};
 use std::sync::Arc;
 
 /// The maximum of directories above a new file that an fsync without journal writes as well.
@@ -29,10 +29,10 @@ impl Ext4 {
             return self.sync_directory();
         }
         let errors = inode.core().write_errors.count();
-        let (path, held) = self.sync_times.part("fsync-data", || {
-            let small = self.is_small(inode, data_only);
-            let path = match small {
-                true => DataPath::Cached,
+        let small = self.is_small(inode, data_only);
+        let (path, held, _syncing) = self.sync_times.part("fsync-data", || {
+            let (path, syncing) = match small {
+                true => (DataPath::Cached, None),
                 false => self.data_path(inode, data_only),
             };
             let way = Way {
@@ -44,7 +44,7 @@ impl Ext4 {
             if path != DataPath::WithLog || written.is_err() {
                 self.land_flights(inode);
             }
-            written.map(|held| (path, held))
+            written.map(|held| (path, held, syncing))
         })?;
         let landed = || {
             let mut core = inode.core();
@@ -91,9 +91,10 @@ impl Ext4 {
     }
 
     /// By which path the dirty pages of an fsync go to the device, as the journal's scheme decides.
-    fn data_path(&self, inode: &Inode, data_only: bool) -> DataPath {
+    /// What comes with it is kept until the fsync ends.
+    fn data_path(&self, inode: &Inode, data_only: bool) -> (DataPath, Option<Syncing<'_>>) {
         if !self.journal.chooses_data_path() {
-            return DataPath::Cached;
+            return (DataPath::Cached, None);
         }
         // Data that is on its way already may need a flush, which is known only after it has
         // landed.
@@ -104,17 +105,18 @@ impl Ext4 {
             (core.tid_for(data_only), core.data_mark)
         };
         let maps = self.pages.delayed(inode.ino) > 0;
-        let path = self.journal.data_path(DataNeed {
+        let syncing = self.journal.data_path(DataNeed {
             blocks,
             runs,
             commits: maps || !self.journal.committed().geq(tid),
             flush_anyway: !self.queue.is_flushed(mark),
         });
-        match path {
+        let path = match syncing.path {
             // Only ordered data travels with its transaction.
             DataPath::WithLog if self.options.data != DataMode::Ordered => DataPath::Direct,
             path => path,
-        }
+        };
+        (path, Some(syncing))
     }
 
     /// Makes a directory durable. A directory has no data of its own: all of it is in the journal.

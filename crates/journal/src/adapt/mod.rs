@@ -19,6 +19,11 @@
 //! prefix of a pack (journal-commit-F7). That saves a command and costs nothing, so the model does
 //! not ask about it.
 //!
+//! One flush serves all who wait for it, while each writes its data with FUA for itself. So the
+//! first question is put for all fsyncs that run at the same time ([`Beside`]): k and r are sums,
+//! and the log is that of the one transaction which they share. How far FUA writes of several
+//! commands overlap in the device is measured ([`Overlap`]).
+//!
 //! x is what the host believes to be in the device's cache. The three curves ([`Curve`]) start from
 //! the ratios behind the crossover that the eMMC paper reports (IV.B, Fig. 8: direct persistence
 //! pays below 128 KB) and follow measured spans.
@@ -32,11 +37,16 @@
 //!   sizes, gets one trial at once, unless it looks more than twice as dear.
 //! - No clock and no randomness: equal samples, equal choices.
 
+mod beside;
 mod curve;
+mod overlap;
 
 use base::Nanos;
+pub use beside::Syncing;
+pub(crate) use beside::{Beside, Syncs};
 use block::{Caps, PackOrder, Sample, Work};
 use curve::{Curve, class};
+use overlap::Overlap;
 use std::collections::BTreeMap;
 
 /// How much cheaper another way must be, share.
@@ -102,6 +112,7 @@ impl Why {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Question {
     Data {
+        /// Of all fsyncs that are under way.
         need: DataNeed,
         dirty: u64,
     },
@@ -137,6 +148,8 @@ pub(crate) struct Adapt {
     cached: Curve,
     fua: Curve,
     flush: Curve,
+    /// Of writes with FUA.
+    overlap: Overlap,
     /// Most writes that one command can pack.
     pack_max: u64,
     /// The log goes out in one command although its record must be last.
@@ -152,6 +165,9 @@ pub(crate) struct Adapt {
     tried: f64,
     /// The trial whose real cost is not known yet.
     trial: Option<Way>,
+    /// Fsyncs that run at the same time as the one that tries, and follow it: what is tried is what
+    /// the way costs for all of them.
+    followers: u64,
     last: BTreeMap<(bool, usize), Way>,
     #[cfg(test)]
     pub random: Option<base::Rng>,
@@ -171,6 +187,7 @@ impl Adapt {
                 false => Curve::assumed(us(1600), us(70)),
             },
             flush: Curve::assumed(us(1500), us(60)),
+            overlap: Overlap::default(),
             pack_max: caps.packed.map_or(1, |p| u64::from(p.writes_max)),
             log_in_one: self_committing || prefix,
             rides: prefix && caps.fua,
@@ -181,6 +198,7 @@ impl Adapt {
             spent: 0.0,
             tried: 0.0,
             trial: None,
+            followers: 0,
             last: BTreeMap::new(),
             #[cfg(test)]
             random: None,
@@ -202,21 +220,40 @@ impl Adapt {
                 // Nothing to flush: no point of the line.
                 continue;
             }
-            let surprise = span - commands * curve.estimate(blocks / commands);
+            let single = curve.estimate(blocks / commands);
+            let times = match sample.work {
+                Work::Fua => {
+                    if commands > 1.0 {
+                        self.overlap.observe(commands, span, single);
+                    }
+                    self.overlap.times(commands)
+                }
+                Work::Cached | Work::Flush => commands,
+            };
             if way.is_some() && self.trial == way {
-                self.tried += surprise.max(0.0);
+                self.tried += (span - times * single).max(0.0);
                 self.trial = None;
             }
-            curve.observe(blocks / commands, span / commands, self.decisions);
+            curve.observe(blocks / commands, span / times, self.decisions);
         }
     }
 
     /// The way for data.
-    pub fn data(&mut self, need: DataNeed, dirty: u64) -> (DataPath, Why) {
+    pub fn data(&mut self, need: DataNeed, beside: Beside, dirty: u64) -> (DataPath, Why) {
         let only = !self.cache || need.flush_anyway || need.blocks == 0;
+        let all = DataNeed {
+            blocks: need.blocks + beside.blocks,
+            runs: need.runs + beside.runs,
+            ..need
+        };
+        // Data of others is in the cache already, or goes there if this does.
+        let dirty = dirty.saturating_sub(beside.blocks);
         let (way, why) = match only {
             true => (Way::Through, Why::Only),
-            false => self.decide(Question::Data { need, dirty }),
+            false => {
+                let share = need.blocks as f64 / all.blocks as f64;
+                self.decide(Question::Data { need: all, dirty }, share)
+            }
         };
         let path = match way {
             Way::Past if self.rides && need.commits => DataPath::WithLog,
@@ -243,7 +280,7 @@ impl Adapt {
         };
         let (way, why) = match !self.cache || !self.harmless || blocks < 2 {
             true => (Way::Past, Why::Only),
-            false => self.decide(question),
+            false => self.decide(question, 1.0),
         };
         let ending = match way {
             Way::Past => crate::Ending::Ahead,
@@ -252,13 +289,19 @@ impl Adapt {
         (ending, why)
     }
 
-    fn decide(&mut self, question: Question) -> (Way, Why) {
+    /// `share`: how much of what the question is about the caller has to pay for.
+    fn decide(&mut self, question: Question, share: f64) -> (Way, Why) {
         #[cfg(test)]
         if let Some(rng) = &mut self.random {
             let way = [Way::Past, Way::Through][rng.below(2) as usize];
             return (way, Why::Tried);
         }
+        if let Some(way) = self.trial.filter(|_| share < 1.0 && self.followers > 0) {
+            self.followers -= 1;
+            return (way, Why::Tried);
+        }
         self.decisions += 1;
+        self.overlap.forget();
         let slot = question.slot();
         let cost = |way| self.cost(&question, way);
         let cheapest = match cost(Way::Past) <= cost(Way::Through) {
@@ -272,7 +315,7 @@ impl Adapt {
         };
         let extra = (cost(way.other()) - cost(way)).max(0.0);
         let paid = cost(way);
-        self.spent += paid;
+        self.spent += share * paid;
         self.last.insert(slot, way);
         let affordable = self.tried + extra <= EXPLORE * self.spent;
         if self.stale(&question, way.other())
@@ -280,6 +323,7 @@ impl Adapt {
         {
             self.tried += extra;
             self.trial = Some(way.other());
+            self.followers = (1.0 / share) as u64 - 1;
             return (way.other(), Why::Tried);
         }
         (way, why)
@@ -294,7 +338,7 @@ impl Adapt {
                     true => self.log_past(),
                     false => 0.0,
                 };
-                commands * self.fua.estimate(blocks / commands) + log
+                self.overlap.times(commands) * self.fua.estimate(blocks / commands) + log
             }
             (Question::Data { need, dirty }, Way::Through) => {
                 let in_cache = (dirty + need.blocks) as f64;

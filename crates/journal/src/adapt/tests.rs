@@ -88,7 +88,7 @@ impl Play {
             commits: log > 0,
             flush_anyway: false,
         };
-        let path = fixed.map_or_else(|| self.adapt.data(need, 0).0, |f| f.0);
+        let path = fixed.map_or_else(|| self.adapt.data(need, Beside::default(), 0).0, |f| f.0);
         let mut cost = match path {
             DataPath::Direct | DataPath::WithLog => self.spend(Work::Fua, data),
             DataPath::Cached => self.spend(Work::Cached, data),
@@ -243,14 +243,20 @@ fn there_is_no_choice_without_a_cache_or_where_a_flush_is_due() {
         commits: true,
         flush_anyway: true,
     };
-    assert_eq!(play.adapt.data(need, 9), (DataPath::Cached, Why::Only));
+    assert_eq!(
+        play.adapt.data(need, Beside::default(), 9),
+        (DataPath::Cached, Why::Only)
+    );
     assert_eq!(play.adapt.log((1, 0), true, 9), (Ending::Ahead, Why::Only));
     play.adapt.cache = false;
     let need = DataNeed {
         flush_anyway: false,
         ..need
     };
-    assert_eq!(play.adapt.data(need, 0), (DataPath::Cached, Why::Only));
+    assert_eq!(
+        play.adapt.data(need, Beside::default(), 0),
+        (DataPath::Cached, Why::Only)
+    );
     assert_eq!(play.adapt.log((9, 0), false, 0), (Ending::Ahead, Why::Only));
 }
 
@@ -273,4 +279,70 @@ fn the_log_stays_out_of_a_cache_that_does_harm() {
     };
     assert_eq!(ends(false), 0);
     assert!(ends(true) > 100);
+}
+
+/// What a group of fsyncs of one block each is told on a device, each after a thousand alone.
+fn told(device: Device, overlaps: bool, callers: usize) -> Vec<(DataPath, Why)> {
+    let mut play = Play::new(device);
+    play.fsyncs(1000);
+    play.adapt.observe(&std::mem::take(&mut play.samples));
+    let need = DataNeed {
+        blocks: 1,
+        runs: 1,
+        commits: true,
+        flush_anyway: false,
+    };
+    // Nothing is left to try with.
+    play.adapt.tried = f64::INFINITY;
+    let single = line(device.fua, 1.0);
+    play.adapt.observe(&[Sample {
+        work: Work::Fua,
+        commands: 4,
+        blocks: 4,
+        span: Nanos((if overlaps { single } else { 4.0 * single }) as u64),
+    }]);
+    let syncs = Syncs::default();
+    let entered: Vec<_> = (0..callers).map(|_| syncs.enter(need)).collect();
+    let ask = |_: &Syncing<'_>| play.adapt.data(need, syncs.beside(), 0);
+    entered.iter().map(ask).collect()
+}
+
+#[test]
+fn many_callers_share_a_flush_unless_the_device_does_their_writes_at_once() {
+    assert_eq!(told(FIG8, false, 1), [(DataPath::Direct, Why::Cheapest)]);
+    assert_eq!(told(FIG8, false, 8), [(DataPath::Cached, Why::Cheapest); 8]);
+    assert_eq!(told(FIG8, true, 8), [(DataPath::Direct, Why::Cheapest); 8]);
+    assert_eq!(
+        told(CHEAP_FUA, false, 8),
+        [(DataPath::Direct, Why::Cheapest); 8]
+    );
+}
+
+#[test]
+fn a_trial_is_made_by_all_callers_of_a_group() {
+    let mut play = Play::new(FIG8);
+    // Only the way past the cache is known.
+    let past = Sample {
+        work: Work::Fua,
+        commands: 1,
+        blocks: 1,
+        span: Nanos(line(FIG8.fua, 1.0) as u64),
+    };
+    play.adapt.observe(&[past; 20]);
+    let need = DataNeed {
+        blocks: 1,
+        runs: 1,
+        commits: true,
+        flush_anyway: false,
+    };
+    let syncs = Syncs::default();
+    let _group = [(); 3].map(|()| syncs.enter(need));
+    let mut ask = || play.adapt.data(need, syncs.beside(), 0);
+    let tried = [(); 3].map(|()| ask());
+    assert_eq!(
+        tried,
+        [(DataPath::Cached, Why::Tried); 3],
+        "blind of flushes"
+    );
+    assert_eq!(ask(), (DataPath::Direct, Why::Cheapest));
 }

@@ -248,7 +248,7 @@ fn play_at_random(caps: &Caps, seed: u64) -> Vec<(Image, u8)> {
                 commits: true,
                 flush_anyway: false,
             };
-            let path = journal.data_path(need);
+            let path = journal.data_path(need).path;
             transaction(&journal, &queue, stamp, path);
             *acked.lock() = stamp;
         }

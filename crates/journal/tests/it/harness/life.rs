@@ -442,12 +442,15 @@ impl Player {
             0 => DataPath::Direct,
             1 => DataPath::Cached,
             2 => DataPath::WithLog,
-            _ => self.shared.journal.data_path(DataNeed {
-                blocks: 1,
-                runs: 1,
-                commits: true,
-                flush_anyway: false,
-            }),
+            _ => {
+                let need = DataNeed {
+                    blocks: 1,
+                    runs: 1,
+                    commits: true,
+                    flush_anyway: false,
+                };
+                self.shared.journal.data_path(need).path
+            }
         }
     }
 
