@@ -12,7 +12,6 @@
 //! the same ones; where they place the files is their own.
 
 use super::aged::{Aged, BLOCK, DEPTHS, SIZES, dirs};
-use super::bench::pattern;
 use crate::RunError;
 use base::Rng;
 use std::sync::Arc;
@@ -34,6 +33,23 @@ fn pick(weights: impl Iterator<Item = u32> + Clone, rng: &mut Rng) -> usize {
         found
     };
     weights.map(hit).position(|found| found).unwrap_or(0)
+}
+
+/// Bytes of a block of an old file that are not zero.
+const MARKED: usize = 64;
+
+/// Content of file `id` from byte `at` on, both where a block begins. Each block says whose it is
+/// and is zeros beyond that: nothing depends on the content of old files but their comparison, and
+/// the modelled chips keep such blocks in a tenth of the memory, so that a card of real size can be
+/// aged.
+fn content(id: u64, at: u64, bytes: u64) -> Vec<u8> {
+    let mut all = vec![0; bytes as usize];
+    for (n, block) in all.chunks_mut(BLOCK as usize).enumerate() {
+        let whose = (id << 24) ^ (at / BLOCK + n as u64);
+        let len = MARKED.min(block.len());
+        block[..len].copy_from_slice(&super::fsync::content(whose, len as u64));
+    }
+    all
 }
 
 /// A file that is there.
@@ -137,7 +153,7 @@ impl Aging {
         let handle = self.vfs.open(&path, flags, 0o644)?;
         let bytes = blocks * BLOCK;
         for at in (0..bytes).step_by(CHUNK as usize) {
-            let part = pattern(file.id, at, (bytes - at).min(CHUNK));
+            let part = content(file.id, at, (bytes - at).min(CHUNK));
             let written = handle.write_at(at, &part);
             if !matches!(written, Ok(n) if n == part.len()) {
                 handle.close()?;
@@ -203,7 +219,7 @@ impl Aging {
             }
             if n % COMPARED_ONE_IN == 0 {
                 let handle = self.vfs.open(&path, OpenFlags::READ, 0)?;
-                let compared = super::bench::expect(&handle, 0, &pattern(file.id, 0, wanted));
+                let compared = super::bench::expect(&handle, 0, &content(file.id, 0, wanted));
                 handle.close()?;
                 compared?;
             }
