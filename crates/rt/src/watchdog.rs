@@ -34,8 +34,9 @@ impl Beat {
             let name = self.names.lock().get(id as usize).cloned().flatten();
             let name = name.unwrap_or_else(|| "(ended)".into());
             eprintln!(
-                "rt watchdog: task `{name}` has run for {:?} without any rt call: an OS lock held over a wait, or an endless loop",
-                now.duration_since(seen.1)
+                "note: one step of the simulation, by its task `{name}`, has taken {} s of real time so far. A machine that is short of memory or very busy shows this; \
+                 on an idle one it is a defect of Varve (an endless loop, or a lock of the system that is held over a wait)",
+                now.duration_since(seen.1).as_secs()
             );
             self.stalls.lock().push(name.to_string());
         }
