@@ -87,7 +87,30 @@ fn at_line(text: &str, error: &toml::de::Error) -> String {
         .take(SHOWN)
         .collect();
     let why = error.message().split_whitespace().collect::<Vec<_>>();
-    format!("line {line}: `{what}`: {}", why.join(" "))
+    format!("line {line}: `{what}`: {}", in_words(&why.join(" ")))
+}
+
+/// A message of the reader, whose words are those of a programming language, in words for who
+/// writes a profile.
+fn in_words(why: &str) -> String {
+    let wanted = why.rsplit_once(", expected ").map(|(_, wanted)| wanted);
+    let whole = |bits: u32| format!("a whole number from 0 to {}", u64::MAX >> (64 - bits));
+    let what = match wanted {
+        Some("f32" | "f64") => "a number".into(),
+        Some("u8") => whole(8),
+        Some("u16") => whole(16),
+        Some("u32") => whole(32),
+        Some("u64" | "usize") => "a whole number from 0 on".into(),
+        Some("a boolean") => "true or false".into(),
+        Some("a string") => "a text in quotation marks".into(),
+        _ => {
+            return why
+                .replace("unknown variant", "unknown choice")
+                .replace(", expected one of", "; there are")
+                .replace(", expected", "; there is");
+        }
+    };
+    format!("it must be {what}")
 }
 
 fn line_of(text: &str, at: usize) -> usize {
