@@ -13,13 +13,10 @@ const PAIRS_MAX: usize = 40;
 /// A table with so many rows is shown unfolded.
 const OPEN_ROWS: usize = 6;
 
-/// On a narrow screen a row is a card. The verdict has a colour and stands there as a word.
+/// The verdict has a colour, and stands there as a word.
 const OWN_STYLE: &str = "\
 .within{color:var(--good)}.outside{color:var(--bad);font-weight:600}.none{color:var(--dim)}\
-table.rows tbody th{white-space:normal;min-width:14rem}table.rows td.why{white-space:normal;text-align:left;color:var(--dim);font-size:.9rem}\
-@media(max-width:40rem){table.rows thead{display:none}table.rows,table.rows tbody,table.rows tr,table.rows th,table.rows td{display:block;text-align:left;white-space:normal}\
-table.rows th,table.rows td{border:0;padding:.1rem 0}table.rows td:empty{display:none}table.rows tr.row{border-top:1px solid var(--line);margin-top:.5rem}\
-table.rows td[data-head]::before{content:attr(data-head) \": \";color:var(--dim)}}";
+table.rows tbody th{white-space:normal;min-width:14rem}table.rows td.why{white-space:normal;text-align:left;color:var(--dim);font-size:.9rem}";
 
 /// Makes the page of a report.
 pub fn paper_page(title: &str, report: &Report, sections: &[Section]) -> String {
@@ -217,7 +214,7 @@ fn rows(rows: &[&Row]) -> Markup {
     let timing = any(|r| r.timing.is_some());
     let columns = 7 + usize::from(of) + usize::from(timing);
     scrolled(&html! {
-        table.rows {
+        table.rows.cards {
             thead { tr {
                 @for head in ["value", "of", "timing", "unit", "published", "measured", "tolerance", "verdict", "kind"] {
                     @if (head != "of" || of) && (head != "timing" || timing) { th scope="col" { (head) } }

@@ -5,7 +5,8 @@ use super::plot::SCRIPTS;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The style of every page: the reader's light or dark colours, and one column on a narrow screen,
-/// where wide tables move sideways in a frame of their own.
+/// where a row of a table is a card (`table.cards`), and other wide tables move sideways in a frame
+/// of their own.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5dae0;--dim:#57606a;--code:#f1f3f5;--link:#0550ae;\
 --good:#1a6f37;--bad:#b3261e;--lost:#fde8e6;--kept:#e7f5ea;--promise:#fff3cd}\
@@ -19,6 +20,9 @@ td{white-space:nowrap}tbody th{font-weight:normal;white-space:nowrap}tbody th.te
 code{background:var(--code);padding:0 .25rem;overflow-wrap:anywhere}\
 p.verdict{font-size:1.05rem}nav ul{columns:2;padding-left:1.1rem}@media(max-width:40rem){nav ul{columns:1}}details{margin:.5rem 0}figure{margin:1.2rem 0}figure.plot .chart{width:100%;min-height:2rem}summary{cursor:pointer}\
 :focus-visible{outline:2px solid var(--link);outline-offset:2px}\
+@media(max-width:40rem){table.cards thead{display:none}table.cards,table.cards tbody,table.cards tr,table.cards th,table.cards td{display:block;text-align:left;white-space:normal}\
+table.cards th,table.cards td{border:0;padding:.1rem 0}table.cards tbody th{font-weight:600}table.cards td:empty{display:none}table.cards tr:has(th){border-top:1px solid var(--line);margin-top:.5rem}\
+table.cards td[data-head]::before{content:attr(data-head) \": \";color:var(--dim)}}\
 .good{color:var(--good)}.bad{color:var(--bad);font-weight:600}.dim{color:var(--dim)}";
 
 /// A page with this title and body; `style` is what it has beyond every page's.

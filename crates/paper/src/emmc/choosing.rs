@@ -43,7 +43,7 @@ pub(super) struct Use {
     pub workload: &'static str,
 }
 
-pub(super) const USES: [Use; 9] = [
+pub(super) const USES: [Use; 11] = [
     Use {
         name: "database, rollback journal",
         workload: "sqlite:prefill=50,insert=15,update=15,delete=0,journal=truncate",
@@ -63,6 +63,14 @@ pub(super) const USES: [Use; 9] = [
     Use {
         name: "appends of 4 KiB",
         workload: "fsync:op=append,count=40",
+    },
+    Use {
+        name: "appends of 4 KiB by four programs",
+        workload: "jobs:procs=4,file=160k,order=sequential,fill=none,count=40",
+    },
+    Use {
+        name: "random writes of 4 KiB by four programs",
+        workload: "jobs:procs=4,file=640k,order=random,count=60",
     },
     Use {
         name: "overwriting in place, fdatasync",

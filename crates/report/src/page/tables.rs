@@ -9,14 +9,35 @@ use crate::wear::{self, Erased};
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
-/// A table with one row per run.
+/// Columns that fit beside each other on a screen of 1280 pixels.
+const COLUMNS: usize = 12;
+
+/// A table with one row per run, or one column per run where there are too many figures; on a
+/// narrow screen each row is a card.
 fn table(head: &[String], runs: &[Run], cells: impl Fn(&Run) -> Vec<String>) -> Markup {
+    let names: Vec<String> = runs.iter().map(name).collect();
+    let cells: Vec<Vec<String>> = runs.iter().map(cells).collect();
+    if head.len() <= COLUMNS {
+        return cards("run", head, &names, |row, column| &cells[row][column]);
+    }
+    cards("figure", &names, head, |row, column| &cells[column][row])
+}
+
+fn cards<'a>(
+    corner: &str,
+    columns: &[String],
+    rows: &[String],
+    cell: impl Fn(usize, usize) -> &'a String,
+) -> Markup {
     scrolled(&html! {
-        table {
-            thead { tr { th scope="col" { "run" } @for h in head { th scope="col" { (h) } } } }
+        table.cards {
+            thead { tr { th scope="col" { (corner) } @for head in columns { th scope="col" { (head) } } } }
             tbody {
-                @for run in runs {
-                    tr { th scope="row" { (name(run)) } @for cell in cells(run) { td { (cell) } } }
+                @for (r, row) in rows.iter().enumerate() {
+                    tr {
+                        th scope="row" { (row) }
+                        @for (c, head) in columns.iter().enumerate() { td data-head=(head) { (cell(r, c)) } }
+                    }
                 }
             }
         }
