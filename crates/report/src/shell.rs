@@ -12,7 +12,7 @@ const STYLE: &str = "\
 --good:#1a6f37;--bad:#b3261e;--lost:#fde8e6;--kept:#e7f5ea;--promise:#fff3cd}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--paper:#14171a;--line:#3d444d;--dim:#9aa4af;--code:#22272e;--link:#79b8ff;\
 --good:#56c271;--bad:#ff8a80;--lost:#4a1f1c;--kept:#173a22;--promise:#46390f}}\
-body{font:15px/1.45 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
+body{font:15px/1.45 system-ui,sans-serif;max-width:78rem;margin:2rem auto;padding:0 1rem;color:var(--ink);background:var(--paper)}\
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}a{color:var(--link)}p,li,summary,td.text{overflow-wrap:anywhere}\
 table{border-collapse:collapse;margin:.6rem 0}.scroll{overflow-x:auto}\
 th,td{padding:.25rem .55rem;border-bottom:1px solid var(--line);text-align:right}th:first-child,td:first-child{text-align:left}\

@@ -87,7 +87,16 @@ pub(super) fn summary(runs: &[Run]) -> Markup {
 /// The table of the rates of each kind of operation.
 pub(super) fn kinds(runs: &[Run]) -> Markup {
     let kinds = crate::kinds(runs);
-    let columns = |kind: &String| [format!("{kind}/s"), "gain %".into()];
+    // Below each other the two would be told apart by their order alone.
+    let below = 2 * kinds.len() > COLUMNS;
+    let gain = |kind: &String| {
+        if below {
+            format!("{kind}, gain %")
+        } else {
+            "gain %".into()
+        }
+    };
+    let columns = |kind: &String| [format!("{kind}/s"), gain(kind)];
     let head: Vec<String> = kinds.iter().flat_map(columns).collect();
     let rate = |run: &Run, kind: &str| run.ops_by_kind.get(kind).map_or(0.0, |k| k.ops_per_s);
     table(&head, runs, |r| {
