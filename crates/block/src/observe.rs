@@ -2,7 +2,7 @@
 //! durable.
 //!
 //! A sample is taken only where the span is that of the work itself: nothing but reads was under
-//! way when it began or was submitted until it ended, and the waiter really had to wait for its end.
+//! way when it began or was submitted until it ended, and the waiter really had to wait for it.
 //! Non-volatile writes of several tasks are one sample, from the first submission to the last
 //! completion, so it tells what such a write costs where many wait at once: as much as alone on a
 //! device that does one after the other, and less on one that does several. Sampling is off until
