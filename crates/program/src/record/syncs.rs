@@ -33,13 +33,54 @@ const ANSWER: libc::Ioctl = 0xc018_2101_u32 as libc::Ioctl;
 const GO_ON: u32 = 1;
 /// Of a filter (linux/seccomp.h).
 const KILLABLE: libc::c_ulong = 1 << 5;
-/// The numbers of calls that a filter sees hang on the machine (linux/audit.h).
+
+/// The numbers of `sync` and `syncfs` of one kind of programs, which hang on the machine whose
+/// calls they make.
+struct Abi {
+    /// Of linux/audit.h.
+    machine: u32,
+    sync: u32,
+    syncfs: u32,
+}
+
+/// Set in the numbers of programs of 64 bits with pointers of 32.
 #[cfg(target_arch = "x86_64")]
-const MACHINE: u32 = 0xc000_003e;
+const X32: u32 = 0x4000_0000;
+#[cfg(target_arch = "x86_64")]
+const ABIS: [Abi; 3] = [
+    Abi {
+        machine: 0xc000_003e,
+        sync: libc::SYS_sync as u32,
+        syncfs: libc::SYS_syncfs as u32,
+    },
+    Abi {
+        machine: 0xc000_003e,
+        sync: X32 | libc::SYS_sync as u32,
+        syncfs: X32 | libc::SYS_syncfs as u32,
+    },
+    // i386.
+    Abi {
+        machine: 0x4000_0003,
+        sync: 36,
+        syncfs: 344,
+    },
+];
 #[cfg(target_arch = "aarch64")]
-const MACHINE: u32 = 0xc000_00b7;
+const ABIS: [Abi; 2] = [
+    Abi {
+        machine: 0xc000_00b7,
+        sync: libc::SYS_sync as u32,
+        syncfs: libc::SYS_syncfs as u32,
+    },
+    // ARM of 32 bits.
+    Abi {
+        machine: 0x4000_0028,
+        sync: 36,
+        syncfs: 373,
+    },
+];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const MACHINE: u32 = 0;
+const ABIS: [Abi; 0] = [];
 
 /// Sees the syncs of a command.
 pub struct Syncs {
@@ -74,11 +115,12 @@ impl Syncs {
                 noted.store(listener.listen(&filter), Ordering::Release);
             }
         });
+        let mut steps = steps();
         // SAFETY: it makes system calls only, of memory that is there before the fork.
         unsafe {
             command.pre_exec(move || {
-                if MACHINE != 0 {
-                    send(theirs.as_raw_fd(), filter());
+                if !ABIS.is_empty() {
+                    send(theirs.as_raw_fd(), filter(&mut steps));
                 }
                 Ok(())
             });
@@ -103,25 +145,30 @@ impl Syncs {
     }
 }
 
-/// Puts the filter over this process; its listener, or a negative number.
-fn filter() -> RawFd {
+/// The program of the filter: a block for each kind of programs, and two ends.
+fn steps() -> Vec<libc::sock_filter> {
     let load = |k: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, k as u32);
-    let unless = |k: u32, skip: u8| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, k);
+    let branch = |k, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, k);
     let end = |k: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, k);
-    let mut steps = [
-        load(offset_of!(libc::seccomp_data, arch)),
-        unless(MACHINE, 4),
-        load(offset_of!(libc::seccomp_data, nr)),
-        step(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            1,
-            0,
-            libc::SYS_sync as u32,
-        ),
-        unless(libc::SYS_syncfs as u32, 1),
-        end(libc::SECCOMP_RET_USER_NOTIF),
-        end(libc::SECCOMP_RET_ALLOW),
-    ];
+    let block = |(nr, abi): (usize, &Abi)| {
+        // Steps of the blocks behind this one, and the end that lets the call go on.
+        let rest = 5 * (ABIS.len() - 1 - nr) as u8 + 1;
+        [
+            load(offset_of!(libc::seccomp_data, arch)),
+            branch(abi.machine, 0, 3),
+            load(offset_of!(libc::seccomp_data, nr)),
+            branch(abi.sync, rest + 1, 0),
+            branch(abi.syncfs, rest, 0),
+        ]
+    };
+    let mut steps: Vec<_> = ABIS.iter().enumerate().flat_map(block).collect();
+    steps.push(end(libc::SECCOMP_RET_ALLOW));
+    steps.push(end(libc::SECCOMP_RET_USER_NOTIF));
+    steps
+}
+
+/// Puts a filter over this process; its listener, or a negative number.
+fn filter(steps: &mut [libc::sock_filter]) -> RawFd {
     let program = libc::sock_fprog {
         len: steps.len() as u16,
         filter: steps.as_mut_ptr(),
@@ -255,7 +302,8 @@ impl Listener {
             // Its process has been killed.
             return true;
         }
-        let all = i64::from(asked.data.nr) == libc::SYS_sync;
+        let (machine, nr) = (asked.data.arch, asked.data.nr as u32);
+        let all = (ABIS.iter()).any(|abi| abi.machine == machine && abi.sync == nr);
         let ours = match all {
             true => Ok(true),
             false => self.leads_here(asked.pid, asked.data.args[0]),

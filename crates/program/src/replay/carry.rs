@@ -322,7 +322,7 @@ pub(super) fn last_use(recording: &Recording) -> BTreeMap<NodeId, usize> {
                 uses(node);
                 replaced.iter().for_each(uses);
             }
-            What::SyncAll | What::Acknowledge(_) => {}
+            What::SyncAll | What::Acknowledge(_) | What::Failed { .. } => {}
         }
     }
     last
@@ -467,7 +467,7 @@ impl Carrier<'_> {
             // replay-B8.
             What::Sync { .. } => Ok(()),
             What::SyncAll => fs.sync(),
-            What::Acknowledge(_) => Ok(()),
+            What::Acknowledge(_) | What::Failed { .. } => Ok(()),
             what => self.change(what, step),
         }
     }

@@ -28,7 +28,7 @@ struct Explorer<'a> {
     recording: &'a Recording,
     bound: &'a Bound,
     cuts: Cuts,
-    /// How many runs there are of what is carried out.
+    /// How many runs there are.
     runs: usize,
     seen: Seen,
     counts: Counts,
@@ -71,38 +71,58 @@ pub fn explore(
         visit,
         stopped: false,
     };
-    explorer.all(recording, "")?;
-    if let Some(without) = given_up(recording) {
-        explorer.all(&without, GIVEN_UP)?;
+    let without = given_up(recording).map(|given_up| given_up.carried);
+    let whole = Pass::of(recording, "", &explorer.base);
+    let without = without.as_ref();
+    let without = without.map(|carried| Pass::of(carried, GIVEN_UP, &explorer.base));
+    let passes: Vec<Pass<'_>> = [Some(whole), without].into_iter().flatten().collect();
+    // The states of all runs together are bounded, so both passes share them.
+    explorer.runs = passes.iter().map(|pass| pass.runs.len()).sum();
+    for pass in &passes {
+        explorer.all(pass)?;
     }
     Ok(explorer.counts)
 }
 
-impl Explorer<'_> {
-    /// All runs of the recording, or of what is carried out in its place. `prefix` stands before
-    /// the names of the runs.
-    fn all(&mut self, carried: &Recording, prefix: &str) -> Result<(), ModelError> {
+/// All runs of the recording, or of what is carried out in its place.
+struct Pass<'a> {
+    carried: &'a Recording,
+    steps: Vec<Step>,
+    runs: Vec<Run>,
+    left_out: u64,
+    /// Stands before the names of the runs.
+    prefix: &'static str,
+}
+
+impl<'a> Pass<'a> {
+    fn of(carried: &'a Recording, prefix: &'static str, base: &Base) -> Pass<'a> {
         let steps = steps(carried);
-        let (runs, left_out) = runs(carried, &steps, self.base.model.habits());
-        self.counts.beyond += left_out;
-        self.runs = runs.len();
-        for run in &runs {
+        let (runs, left_out) = runs(carried, &steps, base.model.habits());
+        Pass {
+            carried,
+            steps,
+            runs,
+            left_out,
+            prefix,
+        }
+    }
+}
+
+impl Explorer<'_> {
+    fn all(&mut self, pass: &Pass<'_>) -> Result<(), ModelError> {
+        self.counts.beyond += pass.left_out;
+        for run in &pass.runs {
             if self.stopped {
                 break;
             }
-            self.run(carried, &steps, run, prefix)?;
+            self.run(pass, run)?;
         }
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        carried: &Recording,
-        steps: &[Step],
-        run: &Run,
-        prefix: &str,
-    ) -> Result<(), ModelError> {
-        let tape = self.base.carry(carried, steps, run)?;
+    fn run(&mut self, pass: &Pass<'_>, run: &Run) -> Result<(), ModelError> {
+        let prefix = pass.prefix;
+        let tape = self.base.carry(pass.carried, &pass.steps, run)?;
         let model = self.base.model.clone();
         let mut follower = Follower::new(self.recording);
         let given = acknowledgements(self.recording, &tape);
@@ -260,7 +280,11 @@ pub fn again(model: &BlockModel, recording: &Recording, line: &str) -> Result<St
     }
     let name = field("run=")?;
     let carried = match name.strip_prefix(GIVEN_UP) {
-        Some(_) => given_up(recording).ok_or_else(|| refused("no sync of the recording failed"))?,
+        Some(_) => {
+            let given_up = given_up(recording);
+            let given_up = given_up.ok_or_else(|| refused("no sync of the recording failed"))?;
+            given_up.carried
+        }
         None => recording.clone(),
     };
     let steps = steps(&carried);

@@ -51,8 +51,9 @@
 //!   and equal trees with equal acknowledgements are handed on once.
 //! - B8: a sync that failed (call-C3) did nothing, or it gave up the pages that it should have
 //!   written: Linux takes them for clean, so no later sync writes them unless a later call changes
-//!   the page. A recording with such a sync is explored in both ways; in the second one the file
-//!   keeps the size that these writes gave it, and those whose pages a later call changes are kept.
+//!   the page. A recording with such a sync is explored in both ways, which share the bound; in the
+//!   second one the file keeps the size that these writes gave it, and a later write into one of
+//!   their pages writes all of that page.
 //!
 //! Not reached is data of a newer file without that of an older one where no sync asks for it.
 //! Linux writes files in the order in which they became dirty, but reclaim of memory,
@@ -79,6 +80,7 @@ use blockdev::Caps;
 use rig::{Config, MountOptions};
 
 pub use cost::{Cost, cost};
+pub use follow::{GivenUp, given_up};
 pub use words::models;
 
 /// A file system with its options, on a device with its promises.
