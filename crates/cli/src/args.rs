@@ -458,7 +458,7 @@ pub struct CrashArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "image", "kernel", "repro", "mutants"])]
     pub store: Option<PathBuf>,
     /// Seconds without a sign of life after which a worker is given up; with --dir seconds that the
-    /// command, and a judge, may take.
+    /// command with all that it leaves behind, and a judge, may take.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
     pub timeout: u64,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use crate::stop;
 use base::plain;
 use std::fmt;
+use std::io::Write;
 
 /// A failed command.
 #[derive(Debug)]
@@ -43,7 +44,12 @@ impl fmt::Display for Failure {
 
 /// Prints an error or a notice on standard error.
 pub fn tell(what: impl fmt::Display) {
-    eprintln!("varve: {}", plain::message(&what.to_string()));
+    // A terminal that has gone hears nothing, and ends nothing.
+    let _ = writeln!(
+        std::io::stderr(),
+        "varve: {}",
+        plain::message(&what.to_string())
+    );
 }
 
 /// An error that means that the request was invalid.

@@ -197,10 +197,7 @@ impl Recording {
         let changes = |call: &Call| {
             !matches!(
                 call.what,
-                What::Sync { .. }
-                    | What::SyncAll
-                    | What::Acknowledge(_)
-                    | What::Failed { .. }
+                What::Sync { .. } | What::SyncAll | What::Acknowledge(_) | What::Failed { .. }
             )
         };
         self.calls.iter().any(changes)

@@ -231,7 +231,10 @@ mod tests {
             panic!("there are some")
         };
         assert_eq!(last.lost[0].what, "3 bytes of f from 0 on");
-        assert_eq!((content(last, "g"), last.acknowledged), (Some("more".into()), 2));
+        assert_eq!(
+            (content(last, "g"), last.acknowledged),
+            (Some("more".into()), 2)
+        );
     }
 
     #[test]

@@ -514,6 +514,9 @@ impl Table<'_> {
                     out.gave_up = Some(e.to_string());
                 }
             }
+            drop(known);
+            // A model that was asked to end says so as if it had given up.
+            self.may_go_on();
         }
     }
 

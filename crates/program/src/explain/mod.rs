@@ -146,7 +146,9 @@ pub fn explain(
     let kept = match promise {
         Some(_) => Vec::new(),
         None => {
-            let given = told.checked_sub(1).and_then(|last| promises(recording).nth(last));
+            let given = told
+                .checked_sub(1)
+                .and_then(|last| promises(recording).nth(last));
             let later = needed(&mut court, &mut cut, &lost, told, given)?;
             match later.is_empty() && given.is_some() {
                 true => needed(&mut court, &mut cut, &lost, told, None)?,

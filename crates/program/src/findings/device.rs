@@ -38,7 +38,9 @@ pub fn of_device(recording: &Recording, bad: &Bad) -> Told {
     };
     let mend = match lost.is_empty() {
         true => "it has to notice the error, and to keep or put back what it had",
-        false => "what a failed sync gives up, no later sync writes: write it anew, or end and recover",
+        false => {
+            "what a failed sync gives up, no later sync writes: write it anew, or end and recover"
+        }
     };
     let then = then(recording, from);
     let kind = if lost.is_empty() { "" } else { ", given up" };

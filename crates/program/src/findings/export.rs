@@ -77,10 +77,7 @@ pub fn github(report: &Report) -> String {
             models.join(", "),
             finding.why
         );
-        format!(
-            "::error {place}title={title}::{}\n",
-            message(&text)
-        )
+        format!("::error {place}title={title}::{}\n", message(&text))
     };
     let broken = report.error.iter().map(|why| {
         let text = message(why);

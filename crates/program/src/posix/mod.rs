@@ -221,8 +221,12 @@ impl Model for Posix {
 
 /// How many cuts have states of their own.
 fn cuts(recording: &Recording) -> usize {
-    let changes =
-        |what: &What| !matches!(what, What::Sync { .. } | What::SyncAll | What::Failed { .. });
+    let changes = |what: &What| {
+        !matches!(
+            what,
+            What::Sync { .. } | What::SyncAll | What::Failed { .. }
+        )
+    };
     1 + recording.calls.iter().filter(|c| changes(&c.what)).count()
 }
 

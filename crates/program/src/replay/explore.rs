@@ -151,6 +151,7 @@ impl Explorer<'_> {
                 while cutting.recovered.done < until
                     && let Some((nr, at)) = rest.next()
                 {
+                    model.ended()?;
                     self.counts.cuts += 1;
                     cutting.moment(nr, *at, &mut found)?;
                 }

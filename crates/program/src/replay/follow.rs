@@ -156,7 +156,9 @@ fn whole_pages(what: &What, tree: &Tree) -> Option<What> {
         return None;
     };
     let offset = pages.start * PAGE;
-    let data = tree.node(node)?.read(offset, (pages.end - pages.start) * PAGE);
+    let data = tree
+        .node(node)?
+        .read(offset, (pages.end - pages.start) * PAGE);
     Some(What::Write {
         node,
         offset,
@@ -213,7 +215,11 @@ mod tests {
         tape.write("f", PAGE, b"e");
         let mut recording = tape.recording;
         fail(&mut recording, 1);
-        assert_eq!(left(&recording, 4), b"........", "also behind a sync that succeeds");
+        assert_eq!(
+            left(&recording, 4),
+            b"........",
+            "also behind a sync that succeeds"
+        );
         assert_eq!(left(&recording, 5), b"ab..cd..");
         assert_eq!(left(&recording, 6)[..8], *b"ab..cd..");
         let all = given_up(&recording).expect("something");

@@ -237,7 +237,8 @@ impl Search<'_> {
 /// between sectors. A page that is not there holds zeros.
 fn differing(a: Option<&Bytes>, b: Option<&Bytes>) -> Range<u64> {
     let zeros = [0; PAGE as usize];
-    let bytes = |page: Option<&'_ Bytes>| page.map_or(zeros, |page| page[..].try_into().unwrap_or(zeros));
+    let bytes =
+        |page: Option<&'_ Bytes>| page.map_or(zeros, |page| page[..].try_into().unwrap_or(zeros));
     let (a, b) = (bytes(a), bytes(b));
     let sectors = a.chunks(SECTOR_BYTES).zip(b.chunks(SECTOR_BYTES));
     let differ: Vec<bool> = sectors.map(|(a, b)| a != b).collect();

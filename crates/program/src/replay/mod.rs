@@ -75,7 +75,7 @@ mod steps;
 mod tests;
 
 use crate::call::Recording;
-use crate::state::{Bound, Counts, Model, ModelError, State};
+use crate::state::{Bound, Counts, GoOn, Model, ModelError, State};
 use blockdev::Caps;
 use rig::{Config, MountOptions};
 
@@ -84,7 +84,7 @@ pub use follow::{GivenUp, given_up};
 pub use words::models;
 
 /// A file system with its options, on a device with its promises.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct BlockModel {
     /// As `--model` takes it.
     name: String,
@@ -93,9 +93,25 @@ pub struct BlockModel {
     options: MountOptions,
     /// The promises of the device; the size grows with the recording.
     caps: Caps,
+    /// Asked at each step and moment.
+    go_on: Option<GoOn>,
+}
+
+impl std::fmt::Debug for BlockModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BlockModel({})", self.name)
+    }
 }
 
 impl BlockModel {
+    /// Why it ends, if it was asked to.
+    fn ended(&self) -> Result<(), String> {
+        match self.go_on.as_ref().is_none_or(|go_on| go_on()) {
+            true => Ok(()),
+            false => Err("it was asked to end".into()),
+        }
+    }
+
     /// Makes a state again from its line.
     ///
     /// # Errors
@@ -108,6 +124,10 @@ impl BlockModel {
 impl Model for BlockModel {
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn while_asked(&mut self, go_on: &GoOn) {
+        self.go_on = Some(go_on.clone());
     }
 
     fn explore(

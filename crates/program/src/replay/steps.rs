@@ -47,10 +47,9 @@ pub fn steps(recording: &Recording) -> Vec<Step> {
                 }));
                 continue;
             }
-            What::Sync { .. }
-            | What::SyncAll
-            | What::Acknowledge(_)
-            | What::Failed { .. } => Sort::Nothing,
+            What::Sync { .. } | What::SyncAll | What::Acknowledge(_) | What::Failed { .. } => {
+                Sort::Nothing
+            }
             _ => Sort::Metadata,
         };
         steps.push(Step {

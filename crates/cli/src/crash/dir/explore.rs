@@ -20,7 +20,7 @@ use ::program::judge::{JudgeSpec, Settings, build, fits, place};
 use ::program::lint::lint;
 use ::program::mend::{Suggestion, Terms, suggest};
 use ::program::posix::Posix;
-use ::program::state::{Bound, Judge, Model, Verdict, acknowledged};
+use ::program::state::{Bound, GoOn, Judge, Model, Verdict, acknowledged};
 use base::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
@@ -32,8 +32,7 @@ const SQLITE: &str =
     "mend: the syncs of SQLite are its own: PRAGMA synchronous=EXTRA makes those that it needs";
 
 /// Why findings of model `device` have no mend.
-const OF_DEVICE: &str =
-    "mend: what model device finds is there without any cut: no sync mends it, only what the program does with the error";
+const OF_DEVICE: &str = "mend: what model device finds is there without any cut: no sync mends it, only what the program does with the error";
 
 /// Groups of bad states of which one is kept, for each model.
 const GROUPS_MAX: usize = 64;
@@ -82,7 +81,12 @@ impl<'a> Trial<'a> {
         told: &[String],
     ) -> Result<Trial<'a>, Failure> {
         let models = models::models(&args.program.model, recording.has_failures());
-        let models = models.map_err(usage)?;
+        let mut models = models.map_err(usage)?;
+        let asked = Arc::clone(stop);
+        let go_on: GoOn = Arc::new(move || asked.signal().is_none());
+        models
+            .iter_mut()
+            .for_each(|model| model.while_asked(&go_on));
         let jobs = crate::pool::threads(args.jobs, usize::MAX);
         let temp = std::env::temp_dir();
         let bytes = (args.program.size << 20).saturating_mul(jobs as u64);

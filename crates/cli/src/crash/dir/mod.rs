@@ -122,12 +122,7 @@ fn tested(args: &CrashArgs, reports: &mut Vec<Report>) -> Result<Outcome, Failur
 
 /// Writes that the test is broken in the place of results of an earlier run, which would be taken
 /// for those of this one. What a signal ended is not broken.
-fn broken(
-    args: &CrashArgs,
-    why: Failure,
-    out: &OutFolder,
-    reports: &mut Vec<Report>,
-) -> Failure {
+fn broken(args: &CrashArgs, why: Failure, out: &OutFolder, reports: &mut Vec<Report>) -> Failure {
     let options = &args.program;
     let writes_none = options.show || options.lint || options.state.is_some();
     let Failure::Failed(words) = &why else {

@@ -11,8 +11,7 @@ const DEFAULT: &str = "posix,ext4,f2fs";
 /// All kinds where calls of the run have failed.
 const WITH_FAILURES: &str = "device,posix,ext4,f2fs";
 /// Words of those that are no file system of ours.
-const KNOWN: &str =
-    "posix (with +BELIEF: posix+ordered-data), device (no cut: what failed calls leave, see --fail)";
+const KNOWN: &str = "posix (with +BELIEF: posix+ordered-data), device (no cut: what failed calls leave, see --fail)";
 
 /// Whether the words name models.
 pub fn check(words: &[String]) -> Result<(), String> {

@@ -173,6 +173,9 @@ fn run(
     let mut notes: Vec<String> = outside.into_iter().collect();
     notes.extend((!sees_syncs).then(|| UNSEEN.into()));
     notes.extend(full(recorder, args.program.size));
+    notes.extend(recorder.refused().map(|refused| {
+        format!("the volume has refused what a recording has no word for, so the command may have gone another way than elsewhere: {refused}")
+    }));
     let unmet = unmet.iter().map(ToString::to_string).collect();
     Ok(Recorded {
         recording,
