@@ -121,7 +121,7 @@ fn told(name: &str, commands: &Commands, output: &Output, out: &Path) -> String 
     let words: Vec<&str> = words.map(without).collect();
     let words = words.join("\n");
     // What the program answers where it has no verdict.
-    if output.status.code() != Some(FINDINGS) {
+    if output.status.code() != Some(FINDINGS) || found.trim().is_empty() {
         return format!("the crash test is broken: varve crash: {words}");
     }
     let check = format!("server `{}`", commands.check);

@@ -6,9 +6,9 @@
 //!   carried them out, so a recording is one schedule of a concurrent program.
 //! - C2: an acknowledgement stands behind every call that was answered before it was given, and
 //!   before every call that its giver made afterwards.
-//! - C3: calls that failed without an effect are not recorded, except those that the device refused:
-//!   syncs, and what was made to fail or found no room. What a program does behind such a call
-//!   decides what it may lose.
+//! - C3: calls that failed without an effect are not recorded, except those that the device
+//!   refused: syncs, and what was made to fail or found no room. What a program does behind such a
+//!   call decides what it may lose.
 
 use crate::record::fault::Word;
 use crate::tree::{Kind, NodeId, Tree};

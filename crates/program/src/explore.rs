@@ -505,18 +505,17 @@ impl Table<'_> {
                 self.enter(nr, number - 1, state, send)
             };
             let counts = model.explore(self.job.recording, self.job.bound, &mut visit);
+            // One that was asked to end has not given up, though it says so as an error.
+            let asked_to_end = counts.is_err() && !self.may_go_on();
             let mut known = self.state.lock();
             let out = &mut known.models[nr].out;
             match counts {
                 Ok(counts) => out.counts = counts,
                 Err(e) => {
                     out.counts.states = number;
-                    out.gave_up = Some(e.to_string());
+                    out.gave_up = (!asked_to_end).then(|| e.to_string());
                 }
             }
-            drop(known);
-            // A model that was asked to end says so as if it had given up.
-            self.may_go_on();
         }
     }
 

@@ -58,8 +58,8 @@ pub fn junit(report: &Report) -> Result<String, String> {
     out.to_string().map_err(|e| format!("JUnit XML: {e}"))
 }
 
-/// A line for each finding, or for the test that is broken, that GitHub shows beside the source, or beside the run if no stacks were
-/// recorded.
+/// A line for each finding, or for the test that is broken, that GitHub shows beside the source, or
+/// beside the run if no stacks were recorded.
 pub fn github(report: &Report) -> String {
     let line = |finding: &OfFinding| {
         let place = match &finding.source {

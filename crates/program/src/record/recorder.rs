@@ -167,6 +167,11 @@ impl Recorder {
         self.tape.lock().refused.words()
     }
 
+    /// Counts a call that the kernel has refused, of which the volume was not told.
+    pub(super) fn note_refused(&self, call: &str, path: &str) {
+        self.tape.lock().refused.add(call, path);
+    }
+
     /// How many calls found no room in the volume.
     pub fn full(&self) -> u64 {
         self.tape.lock().refused.full()

@@ -28,8 +28,10 @@ struct Explorer<'a> {
     recording: &'a Recording,
     bound: &'a Bound,
     cuts: Cuts,
-    /// How many runs there are.
+    /// How many runs there are of what is carried out.
     runs: usize,
+    /// Most states that they may make together.
+    left: u64,
     seen: Seen,
     counts: Counts,
     visit: &'a mut dyn FnMut(State) -> bool,
@@ -59,6 +61,7 @@ pub fn explore(
         recording,
         bound,
         runs: 1,
+        left: bound.total_max,
         cuts: Cuts {
             mode: Mode::Bounded,
             subset_max: narrow(bound.parts_max as u64),
@@ -76,9 +79,9 @@ pub fn explore(
     let without = without.as_ref();
     let without = without.map(|carried| Pass::of(carried, GIVEN_UP, &explorer.base));
     let passes: Vec<Pass<'_>> = [Some(whole), without].into_iter().flatten().collect();
-    // The states of all runs together are bounded, so both passes share them.
-    explorer.runs = passes.iter().map(|pass| pass.runs.len()).sum();
     for pass in &passes {
+        // The states of both ways together are bounded: the second has what the first has left.
+        explorer.left = bound.total_max.saturating_sub(explorer.counts.states);
         explorer.all(pass)?;
     }
     Ok(explorer.counts)
@@ -111,6 +114,7 @@ impl<'a> Pass<'a> {
 impl Explorer<'_> {
     fn all(&mut self, pass: &Pass<'_>) -> Result<(), ModelError> {
         self.counts.beyond += pass.left_out;
+        self.runs = pass.runs.len();
         for run in &pass.runs {
             if self.stopped {
                 break;
@@ -127,7 +131,11 @@ impl Explorer<'_> {
         let mut follower = Follower::new(self.recording);
         let given = acknowledgements(self.recording, &tape);
         let moments = moments(&tape, &given);
-        let of_each = self.bound.of_each(moments.len().saturating_mul(self.runs));
+        let bound = Bound {
+            total_max: self.left,
+            ..self.bound.clone()
+        };
+        let of_each = bound.of_each(moments.len().saturating_mul(self.runs));
         let cuts = Cuts {
             states_max: u32::try_from(of_each).unwrap_or(u32::MAX),
             ..self.cuts

@@ -631,36 +631,6 @@ fn what_was_given_up_lacks_until_its_page_is_written() {
 }
 
 #[test]
-fn both_ways_of_a_failed_sync_share_the_bound() {
-    let counts = |failed: Option<i32>, total_max: u64| {
-        let mut tape = Tape::new(&[]);
-        let f = tape.create("f");
-        for n in 0..12 {
-            tape.write(f, n * 5000, &[7; 5000]);
-        }
-        tape.call(What::Sync {
-            node: f,
-            data_only: false,
-            failed,
-        });
-        let bound = Bound { total_max, ..BOUND };
-        let counts = model("ext4").explore(&tape.recording, &bound, &mut |_| true);
-        counts.expect("it can be replayed")
-    };
-    // So small a bound leaves each cut the same few states, in one way as in two.
-    let (one, two) = (counts(None, 1), counts(Some(5), 1));
-    assert!(two.cuts > one.cuts, "{one:?} {two:?}");
-    // A bound that both would fill alone is not filled twice.
-    let total = 3 * two.cuts * crate::state::STATES_MIN / 2;
-    let (one, two) = (counts(None, total), counts(Some(5), total));
-    let all = |counts: crate::state::Counts| counts.states + counts.beyond;
-    assert!(
-        all(two) > all(one) && two.states <= total,
-        "{one:?} {two:?}"
-    );
-}
-
-#[test]
 fn who_is_asked_to_end_does_so_between_two_states() {
     let mut tape = Tape::new(&[]);
     let f = tape.create("f");

@@ -170,18 +170,29 @@ fn run(
             "no change in $VARVE_DIR was recorded: does the program write elsewhere? Its working directory is $VARVE_DIR; --allow-unchanged takes a run without a change{outside}"
         )));
     }
-    let mut notes: Vec<String> = outside.into_iter().collect();
-    notes.extend((!sees_syncs).then(|| UNSEEN.into()));
-    notes.extend(full(recorder, args.program.size));
-    notes.extend(recorder.refused().map(|refused| {
-        format!("the volume has refused what a recording has no word for, so the command may have gone another way than elsewhere: {refused}")
-    }));
+    let notes = notes(recorder, args, outside, sees_syncs);
     let unmet = unmet.iter().map(ToString::to_string).collect();
     Ok(Recorded {
         recording,
         notes,
         unmet,
     })
+}
+
+/// What is to be told of a run that has ended well.
+fn notes(
+    recorder: &Recorder,
+    args: &CrashArgs,
+    outside: Option<String>,
+    sees_syncs: bool,
+) -> Vec<String> {
+    let mut notes: Vec<String> = outside.into_iter().collect();
+    notes.extend((!sees_syncs).then(|| UNSEEN.into()));
+    notes.extend(full(recorder, args.program.size));
+    notes.extend(recorder.refused().map(|refused| {
+        format!("the volume has refused what a recording has no word for, so the command may have gone another way than elsewhere: {refused}")
+    }));
+    notes
 }
 
 /// That calls found no room, if so.

@@ -56,7 +56,10 @@ fn findings_and_a_broken_test_end_differently() {
             &["--run", "echo a > a", "--check", "false"],
             "before the run",
         ),
-        (&["--run", "echo a > a", "--check-server", "echo hm"], "hm"),
+        (
+            &["--run", "echo a > a", "--check-server", "exit 0"],
+            "without an answer",
+        ),
         (&["--run", "true"], "no change in $VARVE_DIR"),
         (
             &["--run", "echo a > a", "--model", "device"],
