@@ -96,7 +96,7 @@ impl Model for Device {
     }
 }
 
-/// The moments, as numbers of calls that had ended (device-D1).
+/// The moments, as numbers of calls that had ended (program-device-D1).
 fn moments(recording: &Recording) -> Vec<usize> {
     let mut failed = false;
     let counts = |(index, call): (usize, &Call)| {
@@ -133,7 +133,7 @@ fn seen(recording: &Recording, calls: usize, tree: Tree) -> State {
     }
 }
 
-/// The state without what failed syncs gave up (device-D2); `None`: they gave nothing up.
+/// The state without what failed syncs gave up (program-device-D2); `None`: they gave nothing up.
 fn without(recording: &Recording, calls: usize) -> Option<State> {
     let begun = Recording {
         start: recording.start.clone(),
