@@ -16,6 +16,11 @@ import tempfile
 import pytest
 
 
+class Broken(Exception):
+    """The test came to no verdict: its command failed, its judge crashed, a call that was to fail was
+    never made. No finding: correct the test."""
+
+
 class Result:
     """What was found: `results.json` of the command as `data`, and its folder as `out`."""
 
@@ -34,7 +39,8 @@ class Result:
 
 def crash(run, out, check=True, **options):
     """Runs `varve crash --dir --run RUN` with options by their names: `judge="sqlite"`,
-    `model=["posix", "ext4"]`, `allow_failure=True`. Fails if a tree is bad and `check` is true."""
+    `model=["posix", "ext4"]`, `allow_failure=True`. Fails if a tree is bad and `check` is true; raises `Broken` if the test
+    came to no verdict."""
     varve = os.environ.get("VARVE") or shutil.which("varve")
     if varve is None:
         pytest.skip("varve is not installed: put it on the path, or name it in $VARVE")
@@ -48,15 +54,18 @@ def crash(run, out, check=True, **options):
             elif one is not False and one is not None:
                 words += [option, str(one)]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = done.stderr.strip()
     try:
         data = json.loads(done.stdout)
     except ValueError:
-        pytest.fail("varve crash: " + (done.stderr.strip() or done.stdout.strip()), pytrace=False)
+        raise Broken("varve crash: " + (said or done.stdout.strip()))
+    if done.returncode not in (0, 1):
+        raise Broken("varve crash: " + (data.get("error") or said if isinstance(data, dict) else said))
     result = Result(data, str(out))
     if check and any(of["bad"] for of in data["models"]):
         pytest.fail(told(result), pytrace=False)
     if check and done.returncode != 0:
-        pytest.fail("varve crash: " + done.stderr.strip(), pytrace=False)
+        pytest.fail("varve crash: " + said, pytrace=False)
     return result
 
 

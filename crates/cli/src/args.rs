@@ -50,11 +50,17 @@ pub struct Args {
     pub quiet: bool,
 }
 
+/// How `varve crash` ends.
+const CRASH_EXIT_CODES: &str = "Exit codes: 0 everything holds, 1 findings, 2 the request makes no sense, 128 and its number a signal. \
+With --dir, 3: no verdict, because the test is broken (the command failed, a call of --fail was never made, a judge gave none, the host refused \
+something). Without --dir that is 1, too.";
+
 #[derive(Subcommand)]
 pub enum Command {
     /// Runs one workload on several schemes over a modelled device and shows what each costs.
     Compare(CompareArgs),
     /// Cuts the power everywhere, recovers, and checks that every promise was kept.
+    #[command(after_help = CRASH_EXIT_CODES, after_long_help = CRASH_EXIT_CODES)]
     Crash(Box<CrashArgs>),
     /// Many comparisons, a large `crash` or a `paper` on many machines: plan, work, merge.
     #[command(subcommand)]
@@ -452,7 +458,7 @@ pub struct CrashArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "image", "kernel", "repro", "mutants"])]
     pub store: Option<PathBuf>,
     /// Seconds without a sign of life after which a worker is given up; with --dir seconds that the
-    /// command, and a judge, may take.
+    /// command with all that it leaves behind, and a judge, may take.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
     pub timeout: u64,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use crate::stop;
 use base::plain;
 use std::fmt;
+use std::io::Write;
 
 /// A failed command.
 #[derive(Debug)]
@@ -11,6 +12,8 @@ pub enum Failure {
     Usage(String),
     /// The request was valid and failed: exit code 1.
     Failed(String),
+    /// A test of a program came to no verdict, because the test itself is broken: exit code 3.
+    Broken(String),
     /// As [`Failed`](Self::Failed), but each failure was already reported when it happened.
     Told,
     /// A signal asked the command to end: exit code 128 plus its number. The text says what was
@@ -23,6 +26,7 @@ impl Failure {
         match self {
             Failure::Usage(_) => 2,
             Failure::Failed(_) | Failure::Told => 1,
+            Failure::Broken(_) => 3,
             Failure::Stopped(signal, _) => 128 + u8::try_from(*signal).unwrap_or(0),
         }
     }
@@ -31,7 +35,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(why) | Failure::Failed(why) => f.write_str(why),
+            Failure::Usage(why) | Failure::Failed(why) | Failure::Broken(why) => f.write_str(why),
             Failure::Told => Ok(()),
             Failure::Stopped(signal, kept) => write!(f, "{}: {kept}", stop::name(*signal)),
         }
@@ -40,7 +44,12 @@ impl fmt::Display for Failure {
 
 /// Prints an error or a notice on standard error.
 pub fn tell(what: impl fmt::Display) {
-    eprintln!("varve: {}", plain::message(&what.to_string()));
+    // A terminal that has gone hears nothing, and ends nothing.
+    let _ = writeln!(
+        std::io::stderr(),
+        "varve: {}",
+        plain::message(&what.to_string())
+    );
 }
 
 /// An error that means that the request was invalid.

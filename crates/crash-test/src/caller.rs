@@ -78,6 +78,9 @@ impl Commands {
     }
 }
 
+/// How the program ends that has findings.
+const FINDINGS: i32 = 1;
+
 /// What the program is asked for.
 fn arguments<'a>(case: &'a Case<'_>, commands: &'a Commands) -> Vec<String> {
     let setup = case.setup.as_ref().map(|_| ["--setup", &commands.setup]);
@@ -117,8 +120,9 @@ fn told(name: &str, commands: &Commands, output: &Output, out: &Path) -> String 
         .filter(|line| !matches!(*line, "" | "running 1 test"));
     let words: Vec<&str> = words.map(without).collect();
     let words = words.join("\n");
-    if found.trim().is_empty() {
-        return format!("varve crash: {words}");
+    // What the program answers where it has no verdict.
+    if output.status.code() != Some(FINDINGS) || found.trim().is_empty() {
+        return format!("the crash test is broken: varve crash: {words}");
     }
     let check = format!("server `{}`", commands.check);
     let found = found.trim().replacen(&commands.run, name, 1);

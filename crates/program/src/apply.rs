@@ -56,7 +56,7 @@ pub fn apply(tree: &mut Tree, what: &What) {
             tree.set_size(*node, *size);
         }
         What::SetAttribute { node, attribute } => set_attribute(tree, *node, attribute),
-        What::Sync { .. } | What::SyncAll | What::Acknowledge(_) => {}
+        What::Sync { .. } | What::SyncAll | What::Acknowledge(_) | What::Failed { .. } => {}
     }
 }
 

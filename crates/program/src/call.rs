@@ -6,9 +6,11 @@
 //!   carried them out, so a recording is one schedule of a concurrent program.
 //! - C2: an acknowledgement stands behind every call that was answered before it was given, and
 //!   before every call that its giver made afterwards.
-//! - C3: calls that failed without an effect are not recorded, except syncs: what a program does
-//!   after a failed sync decides what it may lose.
+//! - C3: calls that failed without an effect are not recorded, except those that the device
+//!   refused: syncs, and what was made to fail or found no room. What a program does behind such a
+//!   call decides what it may lose.
 
+use crate::record::fault::Word;
 use crate::tree::{Kind, NodeId, Tree};
 use base::Bytes;
 use serde::{Deserialize, Serialize};
@@ -174,6 +176,19 @@ pub enum What {
     SyncAll,
     /// The program promised its user something.
     Acknowledge(String),
+    /// A call other than a sync that the device refused: it has changed nothing (C3).
+    Failed {
+        /// The call.
+        call: Word,
+        /// The error that the program was told, as a number of Linux.
+        error: i32,
+        /// The file, where the call was made with one.
+        node: Option<NodeId>,
+        /// First byte that a write would have written.
+        offset: u64,
+        /// Number of bytes that a write would have written; 0 of other calls.
+        len: u64,
+    },
 }
 
 impl Recording {
@@ -182,10 +197,15 @@ impl Recording {
         let changes = |call: &Call| {
             !matches!(
                 call.what,
-                What::Sync { .. } | What::SyncAll | What::Acknowledge(_)
+                What::Sync { .. } | What::SyncAll | What::Acknowledge(_) | What::Failed { .. }
             )
         };
         self.calls.iter().any(changes)
+    }
+
+    /// Whether the device has refused a call (C3).
+    pub fn has_failures(&self) -> bool {
+        self.calls.iter().any(|call| call.what.failure().is_some())
     }
 
     /// Number of writes by which the kernel wrote pages of shared mappings back. The stores into
@@ -199,10 +219,11 @@ impl Recording {
 }
 
 impl What {
-    /// The error that the sync failed with, if it is one that did.
+    /// The error that the call failed with, if it is one that did.
     pub fn failure(&self) -> Option<i32> {
         match self {
             What::Sync { failed, .. } => *failed,
+            What::Failed { error, .. } => Some(*error),
             _ => None,
         }
     }

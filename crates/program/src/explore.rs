@@ -294,7 +294,10 @@ pub fn explore(
         Verdict::Bad(why) => Err(ExploreError::Rejected { when, why }),
     };
     accepts(BEFORE, &job.recording.start, &[])?;
-    accepts(AFTER, &complete(job.recording), &texts)?;
+    // Where the device refused calls, that the program breaks its files is what is looked for.
+    if !job.recording.has_failures() {
+        accepts(AFTER, &complete(job.recording), &texts)?;
+    }
 
     let table = Table {
         job,
@@ -502,13 +505,15 @@ impl Table<'_> {
                 self.enter(nr, number - 1, state, send)
             };
             let counts = model.explore(self.job.recording, self.job.bound, &mut visit);
+            // One that was asked to end has not given up, though it says so as an error.
+            let asked_to_end = counts.is_err() && !self.may_go_on();
             let mut known = self.state.lock();
             let out = &mut known.models[nr].out;
             match counts {
                 Ok(counts) => out.counts = counts,
                 Err(e) => {
                     out.counts.states = number;
-                    out.gave_up = Some(e.to_string());
+                    out.gave_up = (!asked_to_end).then(|| e.to_string());
                 }
             }
         }

@@ -11,6 +11,7 @@
 
 pub mod apply;
 pub mod call;
+pub mod device;
 pub mod explain;
 pub mod explore;
 pub mod findings;

@@ -37,6 +37,7 @@ pub fn name(what: &What) -> &'static str {
         What::Sync { .. } => "fsync",
         What::SyncAll => "sync",
         What::Acknowledge(_) => "acknowledge",
+        What::Failed { call, .. } => call.word(),
     }
 }
 

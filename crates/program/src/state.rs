@@ -3,6 +3,7 @@
 use crate::call::Recording;
 use crate::tree::Tree;
 use std::fmt;
+use std::sync::Arc;
 
 /// A piece of a call that is durable or lost as one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -77,10 +78,17 @@ pub struct Counts {
     pub beyond: u64,
 }
 
+/// Asked now and then by what takes long: false ends it.
+pub type GoOn = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// What a file system may leave of a recording.
 pub trait Model: Send + Sync {
     /// Its name, as `--model` takes it.
     fn name(&self) -> String;
+
+    /// Lets it be ended between two states, too. A model that makes its states at once needs that
+    /// not.
+    fn while_asked(&mut self, _go_on: &GoOn) {}
 
     /// Calls `visit` with each state of each cut within `bound`, until that answers false.
     ///

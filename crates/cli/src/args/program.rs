@@ -38,8 +38,9 @@ pub struct ProgramArgs {
     /// The directory begins as a copy of this folder.
     #[arg(long, value_name = "FOLDER", requires = "dir")]
     pub from: Option<PathBuf>,
-    /// What may be left: `posix`, `posix+BELIEF`, `ext4`, `ext4:OPTION,...`, `f2fs`; separated by
-    /// commas or given several times [default: posix,ext4,f2fs].
+    /// What may be left: `posix`, `posix+BELIEF`, `ext4`, `ext4:OPTION,...`, `f2fs`, and `device`:
+    /// without any cut, where calls failed; separated by commas or given several times
+    /// [default: posix,ext4,f2fs, and device where calls failed].
     #[arg(long, value_name = "MODEL", requires = "dir")]
     pub model: Vec<String>,
     /// Most states of a model, dealt to all cuts in equal parts of at least 16; --states bounds
@@ -85,7 +86,7 @@ pub struct ProgramArgs {
     /// Rust and Go, best with debug information (`cc -g`).
     #[arg(long, requires = "dir")]
     pub backtrace: bool,
-    /// Writes the recording to this file.
+    /// Writes the recording to this file, over an earlier recording and nothing else.
     #[arg(long, value_name = "FILE", requires = "dir")]
     pub keep: Option<PathBuf>,
     /// Runs nothing, and takes this recording.

@@ -5,6 +5,7 @@
 
 mod ends;
 mod guards;
+mod outcomes;
 mod shares;
 mod stacks;
 
@@ -301,8 +302,8 @@ fn calls_fail_where_it_was_asked_for() {
     let run = format!("python3 {}/sync.py; exit 3", room.path().display());
     let calls = room.calls(&["--run", &run, "--fail", "fsync=EIO@2"]);
     let syncs: Vec<&String> = calls.iter().filter(|c| c.starts_with("fsync(f)")).collect();
-    assert_eq!(syncs, ["fsync(f)", "fsync(f) = error 5", "fsync(f)"]);
-    let failed = at(&calls, "fsync(f) = error 5");
+    assert_eq!(syncs, ["fsync(f)", "fsync(f) = EIO", "fsync(f)"]);
+    let failed = at(&calls, "fsync(f) = EIO");
     assert_eq!(
         calls[failed + 2],
         "write(failed, 1 bytes at 0)",
@@ -323,7 +324,11 @@ fn calls_fail_where_it_was_asked_for() {
         said.contains("refused") && said.contains("write(a, 2 bytes at 0)"),
         "{said}"
     );
-    assert!(!said.contains("write(b"), "{said}");
+    let failed = "write(b, 2 bytes at 0) = ENOSPC";
+    assert!(
+        said.contains(failed) && !said.contains("write(b, 2 bytes at 0)\n"),
+        "{said}"
+    );
     assert!(
         said.contains("rename=EIO@1: no such call was made"),
         "{said}"
@@ -342,7 +347,7 @@ fn a_fault_that_never_came_about_is_no_success() {
         "fsync=EIO@9",
     ];
     let no_call = "--fail fsync=EIO@9: no such call was made";
-    room.told(&run, 1, &[no_call, "--show"]);
+    room.told(&run, 3, &[no_call, "--show"]);
     let json = fs::read_to_string(room.path().join("varve-crash/results.json"));
     assert!(json.expect("the results").contains(no_call));
 }
@@ -380,7 +385,7 @@ fn syncs_of_everything_are_seen() {
 fn a_full_volume_is_told() {
     let room = Room::new();
     let run = ["--run", "head -c 30000000 /dev/zero > f", "--size", "16"];
-    room.told(&run, 1, &["the volume was full", "16 MiB", "--size"]);
+    room.told(&run, 3, &["the volume was full", "16 MiB", "--size"]);
 }
 
 #[test]
@@ -392,16 +397,16 @@ fn a_recording_is_kept_and_taken_again() {
     let mut bytes = fs::read(room.path().join("kept")).expect("it is there");
     bytes.truncate(bytes.len() / 2);
     fs::write(room.path().join("half"), bytes).expect("room");
-    room.told(&["--recording", "half", "--show"], 1, &["half: is damaged"]);
+    room.told(&["--recording", "half", "--show"], 3, &["half: is damaged"]);
     fs::write(room.path().join("text"), "some text").expect("room");
     room.told(
         &["--recording", "text", "--show"],
-        1,
+        3,
         &["text: is no recording"],
     );
     room.told(
         &["--recording", "none", "--show"],
-        1,
+        3,
         &["none: No such file"],
     );
 }
@@ -444,12 +449,12 @@ fn what_cannot_be_is_told_with_what_to_do() {
     fs::create_dir(&from).expect("a folder");
     room.told(
         &["--run", "exit 7"],
-        1,
+        3,
         &["exit status: 7", "nothing was judged", "--allow-failure"],
     );
     room.told(
         &["--run", "true", "--setup", "false"],
-        1,
+        3,
         &["--setup", "exit status: 1"],
     );
     room.told(&[], 2, &["--run COMMAND"]);
@@ -471,11 +476,11 @@ fn what_cannot_be_is_told_with_what_to_do() {
     );
     room.told(
         &["--run", "true", "--from", "none"],
-        1,
+        3,
         &["none: is no directory"],
     );
     let run = "head -c 9M /dev/zero | tr '\\0' x > f";
-    room.told(&["--run", run, "--memory", "4"], 1, &["--memory"]);
+    room.told(&["--run", run, "--memory", "4"], 3, &["--memory"]);
     let run = "head -c 40M /dev/zero > f 2>&1 || echo it is full";
     room.told(
         &["--run", run, "--size", "16", "--show"],
@@ -486,14 +491,14 @@ fn what_cannot_be_is_told_with_what_to_do() {
     fs::write(from.join("big"), vec![1; 20 << 20]).expect("room");
     room.told(
         &["--run", "true", "--from", "from", "--size", "16"],
-        1,
+        3,
         &["--size", "no space"],
     );
     fs::remove_file(from.join("big")).expect("it is there");
     let made = Command::new("mkfifo").arg(from.join("pipe")).status();
     assert!(made.expect("mkfifo starts").success());
     let wanted = ["pipe: is neither file, directory nor symbolic link"];
-    room.told(&["--run", "true", "--from", "from"], 1, &wanted);
+    room.told(&["--run", "true", "--from", "from"], 3, &wanted);
 }
 
 #[test]
@@ -506,7 +511,7 @@ fn a_hung_command_leaves_nothing() {
     );
     room.told(
         &["--run", &run, "--timeout", "1"],
-        1,
+        3,
         &["within 1 s", "--timeout"],
     );
     assert!(!is_alive(number_in(&room.path().join("pid"))));
@@ -556,7 +561,7 @@ fn a_daemon_that_stays_is_named_and_ended() {
         room.path().display()
     );
     room.told(
-        &["--run", &run, "--show"],
+        &["--run", &run, "--show", "--timeout", "2"],
         0,
         &["has left processes", "sleep (", "write(a"],
     );

@@ -12,6 +12,7 @@
 //!   told by parts whose loss breaks that promise: what would be bad without it is another mistake.
 //! - E3: a call is said to be durable only if the state is good without it.
 
+mod held;
 mod sentence;
 
 pub use sentence::differences;
@@ -144,7 +145,16 @@ pub fn explain(
     court.begin();
     let kept = match promise {
         Some(_) => Vec::new(),
-        None => needed(&mut court, &mut cut, &lost, told)?,
+        None => {
+            let given = told
+                .checked_sub(1)
+                .and_then(|last| promises(recording).nth(last));
+            let later = needed(&mut court, &mut cut, &lost, told, given)?;
+            match later.is_empty() && given.is_some() {
+                true => needed(&mut court, &mut cut, &lost, told, None)?,
+                false => later,
+            }
+        }
     };
     Ok(sentence::explanation(sentence::Found {
         cut,
@@ -341,15 +351,18 @@ fn promises(recording: &Recording) -> impl Iterator<Item = usize> + '_ {
     promises.map(|(index, _)| index)
 }
 
-/// Kept parts without which the state would be good (E3).
+/// Kept parts without which the state would be good (E3), of calls behind the promise `given`: what
+/// was done before it must not be lost, so that its loss would be bad in another way.
 fn needed(
     court: &mut Court<'_, '_>,
     cut: &mut Cut<'_>,
     lost: &Bits,
     told: usize,
+    given: Option<usize>,
 ) -> Result<Vec<usize>, JudgeError> {
     let mut all_lost = lost.clone();
-    let kept: Vec<usize> = lost.others().iter().collect();
+    let is_later = |at: &usize| given.is_none_or(|given| cut.name(*at).0 > given);
+    let kept: Vec<usize> = lost.others().iter().filter(is_later).collect();
     let mut chunk = kept.len().div_ceil(2);
     while chunk > 0 {
         for parts in kept.rchunks(chunk) {
@@ -364,5 +377,6 @@ fn needed(
         }
         chunk /= 2;
     }
-    Ok(all_lost.others().iter().collect())
+    let is_later = |at: &usize| given.is_none_or(|given| cut.name(*at).0 > given);
+    Ok(all_lost.others().iter().filter(is_later).collect())
 }

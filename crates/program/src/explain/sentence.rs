@@ -1,6 +1,6 @@
 //! The words of an explanation.
 
-use super::{Cause, Explanation};
+use super::{Cause, Explanation, held};
 use crate::call::Recording;
 use crate::posix::{Bits, Class, Cut, Posix};
 use crate::sites::{self, Insertion};
@@ -291,7 +291,9 @@ fn differing(recording: &Recording, state: &State, differences: &[String]) -> Ve
             count => format!(" and {} parts more", count - 1),
         };
         let by = sites::call(recording, call);
-        format!("{}{more}, by {by}", parts[0])
+        let held = held::in_place_of(recording, state, call);
+        let held = held.map(|held| format!(", where {held}"));
+        format!("{}{more}, by {by}{}", parts[0], held.unwrap_or_default())
     });
     words.collect()
 }

@@ -12,6 +12,13 @@ use quick_junit::{NonSuccessKind, Report as Suites, TestCase, TestCaseStatus, Te
 /// The text cannot be made as XML.
 pub fn junit(report: &Report) -> Result<String, String> {
     let mut out = Suites::new("varve crash --dir");
+    if let Some(why) = &report.error {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_message(plain::message(why));
+        let mut suite = TestSuite::new("the test itself");
+        suite.add_test_case(TestCase::new(&*report.run, status));
+        out.add_test_suite(suite);
+    }
     for model in &report.models {
         let mut suite = TestSuite::new(&*model.name);
         let has = |finding: &&OfFinding| finding.models.iter().any(|of| of.model == model.name);
@@ -51,13 +58,17 @@ pub fn junit(report: &Report) -> Result<String, String> {
     out.to_string().map_err(|e| format!("JUnit XML: {e}"))
 }
 
-/// A line for each finding that GitHub shows beside the source, or beside the run if no stacks were
-/// recorded.
+/// A line for each finding, or for the test that is broken, that GitHub shows beside the source, or
+/// beside the run if no stacks were recorded.
 pub fn github(report: &Report) -> String {
     let line = |finding: &OfFinding| {
         let place = match &finding.source {
             Some((file, line)) => format!("file={},line={line},", property(file)),
             None => String::new(),
+        };
+        let title = match finding.story.without_cut {
+            true => "a failed call breaks data",
+            false => "a power cut loses data",
         };
         let models: Vec<&str> = finding.models.iter().map(|of| &*of.model).collect();
         let text = format!(
@@ -66,12 +77,13 @@ pub fn github(report: &Report) -> String {
             models.join(", "),
             finding.why
         );
-        format!(
-            "::error {place}title=a power cut loses data::{}\n",
-            message(&text)
-        )
+        format!("::error {place}title={title}::{}\n", message(&text))
     };
-    report.findings.iter().map(line).collect()
+    let broken = report.error.iter().map(|why| {
+        let text = message(why);
+        format!("::error title=the crash test is broken::{text}\n")
+    });
+    broken.chain(report.findings.iter().map(line)).collect()
 }
 
 /// A text as the message of a command of GitHub's runner.

@@ -27,6 +27,8 @@ pub enum Fate {
     UnderWay,
     /// The power went before it.
     Never,
+    /// The device refused it.
+    Failed,
 }
 
 /// A call, or several that are not shown.
@@ -55,6 +57,10 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
 /// The calls around a cut.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Lanes {
@@ -62,6 +68,9 @@ pub struct Lanes {
     pub names: Vec<String>,
     /// The calls.
     pub rows: Vec<Row>,
+    /// The power did not go: this is what is there.
+    #[serde(skip_serializing_if = "is_false")]
+    pub without_cut: bool,
 }
 
 /// A thread in words.
@@ -106,10 +115,13 @@ impl Lanes {
                 names.len() - 1
             });
             let lost = told.state.lost.iter().filter(|part| part.call == nr);
-            let fate = fate(told, nr, cut);
+            let fate = match all[nr].what.failure().filter(|_| nr < cut) {
+                Some(_) => Fate::Failed,
+                None => fate(told, nr, cut),
+            };
             let stack = match fate {
                 Fate::Plain | Fate::UnderWay | Fate::Never => Vec::new(),
-                Fate::Lost | Fate::Kept | Fate::Promise => all[nr].stack.clone(),
+                Fate::Lost | Fate::Kept | Fate::Promise | Fate::Failed => all[nr].stack.clone(),
             };
             rows.push(Row {
                 call: nr,
@@ -121,7 +133,11 @@ impl Lanes {
                 skipped: shown.get(at + 1).unwrap_or(&to).saturating_sub(nr + 1),
             });
         }
-        Lanes { names, rows }
+        Lanes {
+            names,
+            rows,
+            without_cut: told.without_cut,
+        }
     }
 }
 
@@ -146,6 +162,17 @@ impl Fate {
             Fate::Promise => "promised",
             Fate::UnderWay => "not answered",
             Fate::Never => "not begun",
+            Fate::Failed => "FAILED",
+        }
+    }
+}
+
+impl Lanes {
+    /// What divides the calls before the moment from those behind it.
+    pub fn moment(&self) -> &'static str {
+        match self.without_cut {
+            true => "no power cut: this is what is there",
+            false => "power cut",
         }
     }
 }

@@ -9,12 +9,14 @@
 //! one key are one finding, of which the smallest state is shown, and each model says how often it
 //! leaves it.
 
+mod device;
 mod export;
 mod lanes;
 mod page;
 mod report;
 mod text;
 
+pub use device::of_device;
 pub use export::{github, junit};
 pub use lanes::{Fate, Lanes, Row};
 pub use page::page;
@@ -50,6 +52,8 @@ pub struct Told {
     pub lacks: Vec<String>,
     /// Equal for mistakes that the same syncs mend, in front of the same site.
     pub mend: Option<String>,
+    /// No cut has made the state: it is there because calls failed.
+    pub without_cut: bool,
 }
 
 /// A mistake of the program.
@@ -86,6 +90,7 @@ pub fn plainly(bad: &Bad) -> Told {
         promise: None,
         lacks: Vec::new(),
         mend: None,
+        without_cut: false,
     }
 }
 
@@ -121,7 +126,8 @@ pub fn gather(explored: &Explored, explain: &mut dyn FnMut(usize, &Bad) -> Told)
         }
     }
     let mut findings: Vec<Finding> = by_key.into_values().collect();
-    findings.sort_by_key(|finding| finding.told.state.calls);
+    // What needs no cut comes first.
+    findings.sort_by_key(|finding| (!finding.told.without_cut, finding.told.state.calls));
     findings
 }
 

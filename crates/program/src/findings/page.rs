@@ -22,6 +22,7 @@ pub fn page(report: &Report) -> String {
             @else { (report.judges.join("; ")) }
             "."
         }
+        @if let Some(why) = &report.error { p { b { "No verdict: " } } pre { (why) } }
         @if let Some(why) = &report.incomplete { p { b { "Incomplete: " (why) } } }
         (models(report))
         @if !report.lint.is_empty() {
@@ -94,7 +95,7 @@ fn lanes(story: &Lanes) -> Markup {
     let width = story.names.len() + 3;
     let cut = story.rows.iter().position(|row| row.fate == Fate::Never);
     let cut = cut.unwrap_or(story.rows.len());
-    let line = html! { tr.cut { td colspan=(width) { "power cut" } } };
+    let line = html! { tr.cut { td colspan=(width) { (story.moment()) } } };
     report::scrolled(&html! {
         table.lanes {
             thead { tr {
@@ -129,7 +130,7 @@ fn stack(frames: &[String]) -> Markup {
 fn class(fate: Fate) -> &'static str {
     match fate {
         Fate::Plain | Fate::UnderWay => "plain",
-        Fate::Lost => "lost",
+        Fate::Lost | Fate::Failed => "lost",
         Fate::Kept => "kept",
         Fate::Promise => "promise",
         Fate::Never => "never",

@@ -11,6 +11,9 @@ use serde::Serialize;
 /// Most calls that are told of a finding.
 const ROWS_MAX: usize = 200;
 
+/// The command that makes it.
+const COMMAND: &str = "crash --dir";
+
 /// What the caller knows.
 #[derive(Clone, Default, Debug)]
 pub struct Context {
@@ -49,6 +52,9 @@ pub struct Report {
     /// Why this is a part, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
+    /// Why there is no verdict, if the test itself is broken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// What each model left.
     pub models: Vec<OfModelReport>,
     /// Mistakes.
@@ -152,7 +158,7 @@ impl Report {
         });
         Report {
             schema: 1,
-            command: "crash --dir",
+            command: COMMAND,
             models: models.collect(),
             run: context.run,
             judges: context.judges,
@@ -160,9 +166,29 @@ impl Report {
             acknowledgements: promises(recording),
             judged: explored.judged,
             incomplete: context.incomplete,
+            error: None,
             findings,
             lint: context.lint,
             notes: context.notes,
+        }
+    }
+
+    /// That of a test which came to no verdict.
+    pub fn broken(run: &str, why: &str) -> Report {
+        Report {
+            schema: 1,
+            command: COMMAND,
+            run: run.into(),
+            judges: Vec::new(),
+            calls: 0,
+            acknowledgements: 0,
+            judged: 0,
+            incomplete: None,
+            error: Some(why.into()),
+            models: Vec::new(),
+            findings: Vec::new(),
+            lint: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -174,7 +200,7 @@ impl Report {
     /// Whether everything was looked at.
     pub fn is_whole(&self) -> bool {
         let looked_at = |model: &OfModelReport| model.gave_up.is_none() && model.states > 0;
-        self.incomplete.is_none() && self.models.iter().all(looked_at)
+        self.incomplete.is_none() && self.error.is_none() && self.models.iter().all(looked_at)
     }
 
     /// It as JSON.

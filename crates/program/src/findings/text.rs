@@ -141,7 +141,7 @@ fn rows(story: &Lanes) -> String {
         }
         if row.fate == Fate::Never && !cut {
             cut = true;
-            let _ = writeln!(text, "       --- power cut");
+            let _ = writeln!(text, "       --- {}", story.moment());
         }
         let (nr, lane) = (row.call, &story.names[row.lane]);
         let fate = row.fate.words();
@@ -164,7 +164,7 @@ fn rows(story: &Lanes) -> String {
         }
     }
     if !cut {
-        let _ = writeln!(text, "       --- power cut");
+        let _ = writeln!(text, "       --- {}", story.moment());
     }
     text
 }

@@ -10,6 +10,9 @@
 //! - at each sync of the file and at each acknowledgement, because the program calls its work
 //!   done there.
 //!
+//! Of a write that failed, its file lacks a part of what the program meant, so what it holds is no
+//! version until the write is made good.
+//!
 //! A state that has none of them has half of a change. One with so many acknowledgements has none
 //! that is older than the version at the last of them, and none that is newer than the version at
 //! the next one: no call behind that had begun. A later version may be equal to an older one, so
@@ -17,6 +20,7 @@
 
 use super::content::Content;
 use super::glob::Paths;
+use super::holes::Holes;
 use crate::apply::apply;
 use crate::call::{Recording, What};
 use crate::state::{Judge, JudgeError, Verdict};
@@ -132,7 +136,17 @@ pub struct Versions {
 impl Versions {
     /// Reads them from a recording.
     pub fn new(recording: &Recording, path: &str) -> Versions {
+        Versions::read(recording, path, true)
+    }
+
+    /// Those of a log: an entry whose write failed is none of it, and makes nothing else wrong.
+    pub fn of_log(recording: &Recording, path: &str) -> Versions {
+        Versions::read(recording, path, false)
+    }
+
+    fn read(recording: &Recording, path: &str, whole: bool) -> Versions {
         let mut tree = recording.start.clone();
+        let mut holes = Holes::default();
         let mut versions = Versions {
             path: path.into(),
             all: vec![content(&tree, path)],
@@ -141,6 +155,9 @@ impl Versions {
         for call in &recording.calls {
             let before = tree.find(path.as_bytes());
             apply(&mut tree, &call.what);
+            if whole {
+                holes.follow(&call.what);
+            }
             let now = tree.find(path.as_bytes());
             let counts = match &call.what {
                 What::Create { .. } => false,
@@ -148,14 +165,16 @@ impl Versions {
                 What::Sync { node, failed, .. } => failed.is_none() && now == Some(*node),
                 _ => before != now,
             };
-            if counts {
+            if counts && !holes.are_in(now) {
                 versions.add(&tree);
             }
             if matches!(call.what, What::Acknowledge(_)) {
                 versions.at_ack.push(versions.all.len() - 1);
             }
         }
-        versions.add(&tree);
+        if !holes.are_in(tree.find(path.as_bytes())) {
+            versions.add(&tree);
+        }
         versions
     }
 
@@ -279,6 +298,7 @@ pub fn all_files(tree: &Tree) -> BTreeMap<Vec<u8>, NodeId> {
 mod tests {
     use super::super::tests::{Tape, tree_of};
     use super::*;
+    use crate::apply::complete;
 
     fn held(contents: &[Option<&[u8]>]) -> Vec<Version> {
         let version = |bytes: &[u8]| content(&tree_of(&[("f", bytes)]), "f");
@@ -385,7 +405,7 @@ mod tests {
         tape.write("log", 0, b"one\n");
         tape.ack("one");
         tape.write("log", 4, b"two\n");
-        let mut judge = Prefix(Versions::new(&tape.recording, "log"));
+        let mut judge = Prefix(Versions::of_log(&tape.recording, "log"));
         let mut check =
             |content: &[u8], acked: &[&str]| bad(&mut judge, &tree_of(&[("log", content)]), acked);
         for (content, acked) in [(&b""[..], 0), (b"on", 0), (b"one\n", 1), (b"one\ntw", 1)] {
@@ -401,12 +421,45 @@ mod tests {
     }
 
     #[test]
+    fn what_lacks_a_write_that_failed_is_no_version() {
+        let failed = |tape: &mut Tape| {
+            let what = What::Failed {
+                call: crate::record::Word::Write,
+                error: 28,
+                node: tape.recording.start.find(b"f"),
+                offset: 0,
+                len: 3,
+            };
+            tape.call("f", what);
+        };
+        let judged = |again: bool| {
+            let mut tape = Tape::with(&[("f", b"old")]);
+            tape.truncate("f", 0);
+            failed(&mut tape);
+            if again {
+                tape.write("f", 0, b"new");
+            }
+            let versions = Versions::new(&tape.recording, "f");
+            let log = Versions::of_log(&tape.recording, "f");
+            let left = complete(&tape.recording);
+            (
+                bad(&mut SameOrOld(versions), &left, &[]),
+                bad(&mut Prefix(log), &left, &[]),
+            )
+        };
+        let (broken, log) = judged(false);
+        assert!(broken.expect("it is empty").contains("is empty"));
+        assert_eq!(log, None);
+        assert_eq!(judged(true), (None, None));
+    }
+
+    #[test]
     fn a_log_that_is_begun_anew_owes_nothing_of_the_former() {
         let mut tape = Tape::with(&[("log", b"first\n")]);
         tape.ack("first");
         tape.create("log.new", b"second\n");
         tape.rename("log.new", "log");
-        let mut judge = Prefix(Versions::new(&tape.recording, "log"));
+        let mut judge = Prefix(Versions::of_log(&tape.recording, "log"));
         let new = tree_of(&[("log", b"second\n")]);
         assert_eq!(bad(&mut judge, &new, &["first"]), None);
         for lost in [&b"fir"[..], b""] {
@@ -422,7 +475,7 @@ mod tests {
         tape.ack("first");
         tape.truncate("log", 0);
         tape.sync("log");
-        let mut judge = Prefix(Versions::new(&tape.recording, "log"));
+        let mut judge = Prefix(Versions::of_log(&tape.recording, "log"));
         let empty = tree_of(&[("log", b"")]);
         assert_eq!(bad(&mut judge, &empty, &["first"]), None);
     }

@@ -13,6 +13,7 @@ mod fit;
 pub mod folder;
 mod git;
 pub mod glob;
+mod holes;
 pub mod process;
 mod server;
 mod sqlite;
@@ -194,7 +195,7 @@ pub fn build(
                 all.trees.push(Box::new(SameOrOld(versions)));
             }
             JudgeSpec::Prefix(path) => {
-                let versions = Versions::new(recording, &path);
+                let versions = Versions::of_log(recording, &path);
                 all.trees.push(Box::new(Prefix(versions)));
             }
         }

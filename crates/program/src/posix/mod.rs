@@ -210,7 +210,7 @@ impl Model for Posix {
             exploration.cut.track.step()?;
             exploration.cut.refresh();
             on = match call.what {
-                What::Sync { .. } | What::SyncAll => exploration.no_states(),
+                What::Sync { .. } | What::SyncAll | What::Failed { .. } => exploration.no_states(),
                 What::Acknowledge(_) => exploration.states(None),
                 _ => exploration.states(Some(before)),
             };
@@ -221,8 +221,13 @@ impl Model for Posix {
 
 /// How many cuts have states of their own.
 fn cuts(recording: &Recording) -> usize {
-    let syncs = |what: &What| matches!(what, What::Sync { .. } | What::SyncAll);
-    1 + recording.calls.iter().filter(|c| !syncs(&c.what)).count()
+    let changes = |what: &What| {
+        !matches!(
+            what,
+            What::Sync { .. } | What::SyncAll | What::Failed { .. }
+        )
+    };
+    1 + recording.calls.iter().filter(|c| changes(&c.what)).count()
 }
 
 struct Exploration<'a, 'b> {

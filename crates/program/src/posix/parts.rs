@@ -158,7 +158,8 @@ impl Split {
             What::CreateUnnamed { .. }
             | What::Sync { .. }
             | What::SyncAll
-            | What::Acknowledge(_) => Vec::new(),
+            | What::Acknowledge(_)
+            | What::Failed { .. } => Vec::new(),
         }
     }
 

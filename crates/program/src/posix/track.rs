@@ -141,7 +141,7 @@ impl<'a> Track<'a> {
                 let all = self.dirty.clone();
                 self.synced(&all, false);
             }
-            What::SyncAll => (),
+            What::SyncAll | What::Failed { .. } => (),
             what => self.changed(index, what),
         }
         self.calls += 1;
@@ -159,7 +159,10 @@ impl<'a> Track<'a> {
             | What::Allocate { node, .. }
             | What::SetAttribute { node, .. }
             | What::Sync { node, .. } => vec![*node],
-            What::CreateUnnamed { .. } | What::SyncAll | What::Acknowledge(_) => Vec::new(),
+            What::CreateUnnamed { .. }
+            | What::SyncAll
+            | What::Acknowledge(_)
+            | What::Failed { .. } => Vec::new(),
         };
         match named
             .into_iter()

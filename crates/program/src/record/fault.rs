@@ -1,12 +1,13 @@
 //! Calls that fail on purpose: `fsync=EIO@3`.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use vfs::Errno;
 
 base::words! {
     /// A call that can be made to fail.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
     pub enum Word: "call" {
         /// `fsync`.
         Fsync => "fsync",
@@ -69,6 +70,12 @@ fn error(name: &str) -> Result<(&'static str, Errno), String> {
         let names = ERRORS.map(|(known, _)| known).join(", ");
         format!("error `{name}`; there are: {names}")
     })
+}
+
+/// The name of an error by its number of Linux, as `EIO`.
+pub(crate) fn error_name(code: i32) -> String {
+    let known = ERRORS.into_iter().find(|(_, errno)| errno.code() == code);
+    known.map_or_else(|| format!("error {code}"), |(name, _)| name.into())
 }
 
 /// Calls that fail.

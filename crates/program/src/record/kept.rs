@@ -186,6 +186,12 @@ fn check(call: &Call, known: &mut BTreeSet<NodeId>) -> Result<(), String> {
             ends.extend([offset.saturating_add(*len), *size, *size_before]);
         }
         What::SetAttribute { node, .. } | What::Sync { node, .. } => need.push(*node),
+        What::Failed {
+            node, offset, len, ..
+        } => {
+            need.extend(*node);
+            ends.push(offset.saturating_add(*len));
+        }
         What::SyncAll | What::Acknowledge(_) => {}
     }
     if let Some(node) = need.iter().find(|node| !known.contains(node)) {

@@ -28,7 +28,7 @@
 //! mapping only when it writes pages back: at an `msync`, or by itself, for which thread 0 stands.
 
 mod acks;
-mod fault;
+pub(crate) mod fault;
 mod kept;
 mod nodes;
 mod recorder;
@@ -44,6 +44,7 @@ mod volume;
 mod who;
 
 pub use acks::{ACKS, STDOUT};
+pub(crate) use fault::error_name;
 pub use fault::{Fault, Word};
 pub use kept::{Damaged, load, save};
 pub use recorder::{RecordError, Recorder};

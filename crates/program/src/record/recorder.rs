@@ -167,6 +167,11 @@ impl Recorder {
         self.tape.lock().refused.words()
     }
 
+    /// Counts a call that the kernel has refused, of which the volume was not told.
+    pub(super) fn note_refused(&self, call: &str, path: &str) {
+        self.tape.lock().refused.add(call, path);
+    }
+
     /// How many calls found no room in the volume.
     pub fn full(&self) -> u64 {
         self.tape.lock().refused.full()
@@ -260,10 +265,56 @@ impl Tape {
     /// # Errors
     /// That of a fault; EIO of a call that does not fit, and of all behind it (record-R4).
     pub fn admit(&mut self, call: Word, path: &str, bytes: usize) -> FsResult<()> {
+        self.admit_on(call, path, (None, 0, bytes))
+    }
+
+    /// The same of a call on a file, with the range that it is about.
+    pub fn admit_on(
+        &mut self,
+        call: Word,
+        path: &str,
+        (ino, offset, bytes): (Option<Ino>, u64, usize),
+    ) -> FsResult<()> {
         self.take(bytes)?;
-        match self.faults.meet(call, path) {
-            Some(errno) => Err(errno.into()),
-            None => Ok(()),
+        let Some(errno) = self.faults.meet(call, path) else {
+            return Ok(());
+        };
+        // A sync that failed is noted as a sync.
+        if !matches!(call, Word::Fsync | Word::Fdatasync) {
+            self.note_failed(call, path, (ino, offset, bytes), errno);
+        }
+        Err(errno.into())
+    }
+
+    /// Notes a call that the device has refused (call-C3).
+    fn note_failed(
+        &mut self,
+        call: Word,
+        path: &str,
+        (ino, offset, bytes): (Option<Ino>, u64, usize),
+        errno: Errno,
+    ) {
+        let what = What::Failed {
+            call,
+            error: errno.code(),
+            node: ino.and_then(|ino| self.nodes.of(ino).ok()),
+            offset,
+            len: bytes as u64,
+        };
+        self.note(path.to_string(), what);
+    }
+
+    /// Counts and notes a call that found no room.
+    pub fn note_full<T>(
+        &mut self,
+        call: Word,
+        path: &str,
+        about: (Option<Ino>, u64, usize),
+        done: &FsResult<T>,
+    ) {
+        self.refused.note_room(done);
+        if done.as_ref().err().map(FsError::errno) == Some(Errno::NoSpc) {
+            self.note_failed(call, path, about, Errno::NoSpc);
         }
     }
 
@@ -297,8 +348,12 @@ impl Tape {
     }
 
     /// The error of a fault in a read.
-    pub fn read_fails(&mut self, path: &str) -> Option<Errno> {
-        self.faults.meet(Word::Read, path)
+    pub fn read_fails(&mut self, path: &str, ino: Ino) -> Option<Errno> {
+        let errno = self.faults.meet(Word::Read, path)?;
+        // No stack is read for calls that are mostly not noted.
+        self.without_stack();
+        self.note_failed(Word::Read, path, (Some(ino), 0, 0), errno);
+        Some(errno)
     }
 
     /// Who made the request that the running task answers.

@@ -24,7 +24,6 @@ impl Refused {
         if done.as_ref().err().is_some_and(|e| lacks(e.errno())) {
             self.add(call, path);
         }
-        self.note_room(done);
     }
 
     /// Counts a call if it has failed because the volume is full.
@@ -72,7 +71,7 @@ mod tests {
     fn what_the_volume_lacks_is_counted_and_no_other_failure() {
         let mut refused = Refused::default();
         refused.note("fallocate", "a", &Ok(()));
-        refused.note("fallocate", "a", &failed(Errno::NoSpc));
+        refused.note_room(&failed(Errno::NoSpc));
         refused.note_room(&failed(Errno::Io));
         assert_eq!((refused.words(), refused.full()), (None, 1));
         refused.note("fallocate", "a", &failed(Errno::NotSup));

@@ -1,6 +1,7 @@
 //! A recording as a list for people.
 
 use crate::call::{Attribute, Call, Recording, What};
+use crate::record::error_name;
 use crate::sites::name;
 use crate::tree::Kind;
 use base::plain::{self, shown};
@@ -55,10 +56,11 @@ pub fn line(call: &Call) -> String {
                 format!(", {name}{}", bytes.unwrap_or_default())
             }
         },
+        What::Failed { len, offset, .. } if *len > 0 => format!(", {len} bytes at {offset}"),
         _ => String::new(),
     };
     let failed = call.what.failure();
-    let failed = failed.map(|errno| format!(" = error {errno}"));
+    let failed = failed.map(|error| format!(" = {}", error_name(error)));
     format!(
         "{}({}{with}){}",
         name(&call.what),

@@ -2,6 +2,10 @@
 //! seen where they are asked for: a filter of the command stops them (seccomp, user notification),
 //! the volume is synced, which notes the call, and then they go on.
 //!
+//! The same filter sees who asks for a file without a name (`O_TMPFILE`) or moves content
+//! (`fallocate`), of which a mount of FUSE is not told either: the call goes on, is refused by the
+//! kernel, and is counted as refused.
+//!
 //! The filter is inherited by all that the command starts. It stops nothing else, and what it costs
 //! is nothing beside a system call.
 
@@ -12,7 +16,8 @@ use std::fs::{File, metadata};
 use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -33,13 +38,91 @@ const ANSWER: libc::Ioctl = 0xc018_2101_u32 as libc::Ioctl;
 const GO_ON: u32 = 1;
 /// Of a filter (linux/seccomp.h).
 const KILLABLE: libc::c_ulong = 1 << 5;
-/// The numbers of calls that a filter sees hang on the machine (linux/audit.h).
+
+/// The numbers of `sync` and `syncfs` of one kind of programs, which hang on the machine whose
+/// calls they make.
+struct Abi {
+    /// Of linux/audit.h.
+    machine: u32,
+    sync: u32,
+    syncfs: u32,
+}
+
+/// Set in the numbers of programs of 64 bits with pointers of 32.
 #[cfg(target_arch = "x86_64")]
-const MACHINE: u32 = 0xc000_003e;
+const X32: u32 = 0x4000_0000;
+#[cfg(target_arch = "x86_64")]
+const ABIS: [Abi; 3] = [
+    Abi {
+        machine: 0xc000_003e,
+        sync: libc::SYS_sync as u32,
+        syncfs: libc::SYS_syncfs as u32,
+    },
+    Abi {
+        machine: 0xc000_003e,
+        sync: X32 | libc::SYS_sync as u32,
+        syncfs: X32 | libc::SYS_syncfs as u32,
+    },
+    // i386.
+    Abi {
+        machine: 0x4000_0003,
+        sync: 36,
+        syncfs: 344,
+    },
+];
 #[cfg(target_arch = "aarch64")]
-const MACHINE: u32 = 0xc000_00b7;
+const ABIS: [Abi; 2] = [
+    Abi {
+        machine: 0xc000_00b7,
+        sync: libc::SYS_sync as u32,
+        syncfs: libc::SYS_syncfs as u32,
+    },
+    // ARM of 32 bits.
+    Abi {
+        machine: 0x4000_0028,
+        sync: 36,
+        syncfs: 373,
+    },
+];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-const MACHINE: u32 = 0;
+const ABIS: [Abi; 0] = [];
+
+/// A call that the kernel refuses on a mount of FUSE where an argument has a flag.
+struct Lacking {
+    call: u32,
+    argument: usize,
+    flags: u32,
+}
+
+/// Flags that ask for a file without a name, and those of content that moves.
+const UNNAMED: u32 = (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+const MOVES: u32 = (libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE) as u32;
+const OPENAT: Lacking = Lacking {
+    call: libc::SYS_openat as u32,
+    argument: 2,
+    flags: UNNAMED,
+};
+const FALLOCATE: Lacking = Lacking {
+    call: libc::SYS_fallocate as u32,
+    argument: 1,
+    flags: MOVES,
+};
+#[cfg(target_arch = "x86_64")]
+const LACKING: [Lacking; 3] = [
+    OPENAT,
+    FALLOCATE,
+    Lacking {
+        call: libc::SYS_open as u32,
+        argument: 1,
+        flags: UNNAMED,
+    },
+];
+#[cfg(not(target_arch = "x86_64"))]
+const LACKING: [Lacking; 2] = [OPENAT, FALLOCATE];
+/// Steps of the filter for these calls.
+const OPEN_STEPS: usize = 3 + 3 * LACKING.len();
+/// Longest path, bytes.
+const PATH_MAX: usize = 4096;
 
 /// Sees the syncs of a command.
 pub struct Syncs {
@@ -74,11 +157,12 @@ impl Syncs {
                 noted.store(listener.listen(&filter), Ordering::Release);
             }
         });
+        let mut steps = steps();
         // SAFETY: it makes system calls only, of memory that is there before the fork.
         unsafe {
             command.pre_exec(move || {
-                if MACHINE != 0 {
-                    send(theirs.as_raw_fd(), filter());
+                if !ABIS.is_empty() {
+                    send(theirs.as_raw_fd(), filter(&mut steps));
                 }
                 Ok(())
             });
@@ -103,25 +187,61 @@ impl Syncs {
     }
 }
 
-/// Puts the filter over this process; its listener, or a negative number.
-fn filter() -> RawFd {
+/// The program of the filter: a block for each kind of programs, and two ends.
+fn steps() -> Vec<libc::sock_filter> {
     let load = |k: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, k as u32);
-    let unless = |k: u32, skip: u8| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skip, k);
+    let branch = |k, yes, no| step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, k);
     let end = |k: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, k);
-    let mut steps = [
+    let block = |(nr, abi): (usize, &Abi)| {
+        // Steps of the blocks behind this one, and the end that lets the call go on.
+        let rest = (5 * (ABIS.len() - 1 - nr) + OPEN_STEPS) as u8 + 1;
+        [
+            load(offset_of!(libc::seccomp_data, arch)),
+            branch(abi.machine, 0, 3),
+            load(offset_of!(libc::seccomp_data, nr)),
+            branch(abi.sync, rest + 1, 0),
+            branch(abi.syncfs, rest, 0),
+        ]
+    };
+    let mut steps: Vec<_> = ABIS.iter().enumerate().flat_map(block).collect();
+    steps.extend(open_steps(&load, &branch));
+    steps.push(end(libc::SECCOMP_RET_ALLOW));
+    steps.push(end(libc::SECCOMP_RET_USER_NOTIF));
+    steps
+}
+
+/// The block for calls that ask for a file without a name; behind it stand the two ends.
+fn open_steps(
+    load: &dyn Fn(usize) -> libc::sock_filter,
+    branch: &dyn Fn(u32, u8, u8) -> libc::sock_filter,
+) -> Vec<libc::sock_filter> {
+    let all = OPEN_STEPS as u8;
+    let machine = ABIS.first().map_or(0, |abi| abi.machine);
+    let mut steps = vec![
         load(offset_of!(libc::seccomp_data, arch)),
-        unless(MACHINE, 4),
+        branch(machine, 0, all - 2),
         load(offset_of!(libc::seccomp_data, nr)),
-        step(
-            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-            1,
-            0,
-            libc::SYS_sync as u32,
-        ),
-        unless(libc::SYS_syncfs as u32, 1),
-        end(libc::SECCOMP_RET_USER_NOTIF),
-        end(libc::SECCOMP_RET_ALLOW),
     ];
+    for lacking in LACKING {
+        // Steps of the block behind these three.
+        let rest = all - steps.len() as u8 - 3;
+        steps.push(branch(lacking.call, 0, 2));
+        // The lower half of the argument.
+        steps.push(load(
+            offset_of!(libc::seccomp_data, args) + 8 * lacking.argument,
+        ));
+        steps.push(step(
+            libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K,
+            rest + 1,
+            rest,
+            lacking.flags,
+        ));
+    }
+    steps
+}
+
+/// Puts a filter over this process; its listener, or a negative number.
+fn filter(steps: &mut [libc::sock_filter]) -> RawFd {
     let program = libc::sock_fprog {
         len: steps.len() as u16,
         filter: steps.as_mut_ptr(),
@@ -216,6 +336,18 @@ fn received(from: &UnixStream) -> Option<OwnedFd> {
     })
 }
 
+/// A path in the memory of a thread.
+fn path_at(thread: u32, address: u64) -> io::Result<Vec<u8>> {
+    let memory = File::open(format!("/proc/{thread}/mem"))?;
+    let mut bytes = vec![0; PATH_MAX];
+    // What lies behind the path may not be there.
+    let read = memory.read_at(&mut bytes, address)?;
+    bytes.truncate(read);
+    let end = bytes.iter().position(|byte| *byte == 0);
+    bytes.truncate(end.unwrap_or(0));
+    Ok(bytes)
+}
+
 struct Listener {
     mount: File,
     device: u64,
@@ -255,7 +387,16 @@ impl Listener {
             // Its process has been killed.
             return true;
         }
-        let all = i64::from(asked.data.nr) == libc::SYS_sync;
+        let (machine, nr) = (asked.data.arch, asked.data.nr as u32);
+        if machine == ABIS[0].machine && LACKING.iter().any(|lacking| lacking.call == nr) {
+            match nr == FALLOCATE.call {
+                true => self.moves_content(&asked),
+                false => self.opens_unnamed(&asked),
+            }
+            self.go_on(filter, asked.id, -libc::EOPNOTSUPP);
+            return true;
+        }
+        let all = (ABIS.iter()).any(|abi| abi.machine == machine && abi.sync == nr);
         let ours = match all {
             true => Ok(true),
             false => self.leads_here(asked.pid, asked.data.args[0]),
@@ -280,6 +421,61 @@ impl Listener {
             sent(&mut answer);
         }
         ours.is_ok()
+    }
+
+    /// Lets a call go on; where the host lets none, it fails with the error.
+    fn go_on(&self, filter: &OwnedFd, id: u64, error: i32) {
+        let mut answer = libc::seccomp_notif_resp {
+            id,
+            val: 0,
+            error: 0,
+            flags: GO_ON,
+        };
+        // SAFETY: the kernel reads one answer. Its process may have gone.
+        let sent = |answer: &mut _| unsafe {
+            libc::ioctl(filter.as_raw_fd(), ANSWER, std::ptr::from_mut(answer))
+        };
+        if sent(&mut answer) < 0 && last_error() == libc::EINVAL {
+            (answer.flags, answer.error) = (0, error);
+            sent(&mut answer);
+        }
+    }
+
+    /// Counts a call that moves content of a file of the volume.
+    fn moves_content(&self, asked: &libc::seccomp_notif) {
+        let fd = asked.data.args[0];
+        if matches!(self.leads_here(asked.pid, fd), Ok(true)) {
+            let link = std::fs::read_link(format!("/proc/{}/fd/{}", asked.pid, fd as i32));
+            let name = link.ok().and_then(|link| link.file_name().map(Into::into));
+            let name: std::ffi::OsString = name.unwrap_or_default();
+            let name = base::plain::shown(name.as_bytes());
+            let call = "fallocate(FALLOC_FL_COLLAPSE_RANGE or FALLOC_FL_INSERT_RANGE)";
+            self.recorder.note_refused(call, &name);
+        }
+    }
+
+    /// Counts a call that asks for a file without a name on the volume.
+    fn opens_unnamed(&self, asked: &libc::seccomp_notif) {
+        let args = &asked.data.args;
+        let (dir, path) = match asked.data.nr as u32 == OPENAT.call {
+            true => (args[0] as i32, args[1]),
+            false => (libc::AT_FDCWD, args[0]),
+        };
+        let Ok(path) = path_at(asked.pid, path) else {
+            return;
+        };
+        let from = match (path.first(), dir) {
+            (Some(b'/'), _) => String::from("root"),
+            (_, libc::AT_FDCWD) => String::from("cwd"),
+            (_, dir) => format!("fd/{dir}"),
+        };
+        let mut whole = format!("/proc/{}/{from}/", asked.pid).into_bytes();
+        whole.extend(&path);
+        let dir = metadata(std::ffi::OsStr::from_bytes(&whole));
+        if dir.is_ok_and(|dir| dir.dev() == self.device) {
+            let path = base::plain::shown(&path);
+            self.recorder.note_refused("open(O_TMPFILE)", &path);
+        }
     }
 
     /// Whether a descriptor of that thread is one of the volume that can be synced.

@@ -27,7 +27,7 @@ impl Recorder {
         tape.admit(call, &path, 0)?;
         let parent = tape.nodes.of(dir)?;
         let made = make();
-        tape.refused.note_room(&made);
+        tape.note_full(call, &path, (None, 0, 0), &made);
         let attr = made?;
         let node = tape.nodes.new_node(attr.ino);
         tape.nodes.named(node, parent, name);
@@ -133,6 +133,7 @@ impl Recorder {
         let done = change();
         let named = || format!("setxattr({})", base::plain::shown(name));
         tape.refused.note(&named(), &path, &done);
+        tape.note_full(Word::Setxattr, &path, (Some(ino), 0, 0), &done);
         done?;
         if name.starts_with(b"system.posix_acl_") {
             // Some ACLs are a mode and nothing else.
@@ -194,7 +195,7 @@ impl FileSystem for Recorder {
         };
         let path = tape.nodes.path(ino);
         if set.size.is_some() {
-            tape.admit(Word::Truncate, &path, 0)?;
+            tape.admit_on(Word::Truncate, &path, (Some(ino), 0, 0))?;
         }
         if set.perm.is_some() || set.uid.is_some() || set.gid.is_some() {
             tape.admit(Word::Chmod, &path, 0)?;
@@ -299,7 +300,7 @@ impl FileSystem for Recorder {
         }
         if let Some(mut tape) = self.rolling_unnoted() {
             let path = tape.nodes.path(ino);
-            if let Some(errno) = tape.read_fails(&path) {
+            if let Some(errno) = tape.read_fails(&path, ino) {
                 return Err(errno.into());
             }
         }
@@ -317,10 +318,11 @@ impl FileSystem for Recorder {
             return self.below.write(ino, offset, data);
         };
         let path = tape.nodes.path(ino);
-        tape.admit(Word::Write, &path, data.len())?;
+        let about = (Some(ino), offset, data.len());
+        tape.admit_on(Word::Write, &path, about)?;
         let size_before = self.below.getattr(ino)?.size;
         let done = self.below.write(ino, offset, data);
-        tape.refused.note_room(&done);
+        tape.note_full(Word::Write, &path, about, &done);
         let done = done?;
         if done > 0 {
             let what = What::Write {
@@ -384,6 +386,7 @@ impl FileSystem for Recorder {
         let size_before = self.below.getattr(ino)?.size;
         let done = self.below.fallocate(ino, mode, offset, len);
         tape.refused.note("fallocate", &path, &done);
+        tape.note_full(Word::Fallocate, &path, (Some(ino), 0, 0), &done);
         let size = self.below.getattr(ino)?.size;
         // Without room for all of the range a part of it may have been allocated.
         if done.is_ok() || size != size_before {

@@ -1,7 +1,7 @@
 //! The recorder on a real ext4 in memory, on the model file system, and on a spy.
 
 use super::acks::AckFile;
-use super::{ACKS, Fault, RecordError, Recorder, STDOUT, load, save, volume};
+use super::{ACKS, Fault, RecordError, Recorder, STDOUT, Word, line, load, save, volume};
 use crate::apply::complete;
 use crate::call::{Attribute, Call, Recording, What, Who};
 use crate::tree::{Kind, NodeId, ROOT, Tree};
@@ -398,7 +398,7 @@ fn a_write_of_nothing_is_no_call() {
 }
 
 #[test]
-fn faults_fail_and_only_syncs_leave_a_note() {
+fn faults_fail_and_leave_a_note() {
     let spy = SpyFs::new(ModelFs::new());
     let fs = failing("fsync=EIO@2", spy.clone());
     let ino = file(&*fs, "a");
@@ -419,12 +419,23 @@ fn faults_fail_and_only_syncs_leave_a_note() {
     assert_eq!(errno(fs.write(b, 0, b"x")), Errno::NoSpc);
     assert_eq!(fs.getattr(b).expect("it is there").size, 0);
     let (recording, unmet) = fs.end().expect("room");
-    assert_eq!((recording.calls.len(), unmet.len()), (3, 0));
+    assert_eq!((recording.calls.len(), unmet.len()), (4, 0));
+    let failed = What::Failed {
+        call: Word::Write,
+        error: Errno::NoSpc.code(),
+        node: Some(NodeId(2)),
+        offset: 0,
+        len: 1,
+    };
+    assert_eq!(recording.calls[3].what, failed, "call-C3");
+    assert_eq!(line(&recording.calls[3]), "write(b, 1 bytes at 0) = ENOSPC");
 
     let fs = failing("read=EIO@2", ModelFs::new());
     let (a, mut byte) = (file(&*fs, "a"), [0]);
     fs.read(a, 0, &mut byte).expect("the first");
     assert_eq!(errno(fs.read(a, 0, &mut byte)), Errno::Io);
+    let (recording, _) = fs.end().expect("room");
+    assert_eq!(line(&recording.calls[1]), "read(a) = EIO");
     let (_, unmet) = failing("rename=EIO@1", ModelFs::new()).end().expect("room");
     assert_eq!(unmet, ["rename=EIO@1"]);
 }

@@ -117,6 +117,7 @@ impl Base {
             let began = rt::now();
             let mut carrier = Carrier {
                 fs: mounted.fs.seam(),
+                ended: &|| self.model.ended(),
                 at_once: self.model.habits().races,
                 recording,
                 last_use: last_use(recording),
@@ -322,7 +323,7 @@ pub(super) fn last_use(recording: &Recording) -> BTreeMap<NodeId, usize> {
                 uses(node);
                 replaced.iter().for_each(uses);
             }
-            What::SyncAll | What::Acknowledge(_) => {}
+            What::SyncAll | What::Acknowledge(_) | What::Failed { .. } => {}
         }
     }
     last
@@ -331,6 +332,8 @@ pub(super) fn last_use(recording: &Recording) -> BTreeMap<NodeId, usize> {
 /// Carries out one run.
 pub(super) struct Carrier<'a> {
     pub fs: Arc<dyn FileSystem>,
+    /// Whether it was asked to end; answers why.
+    pub ended: &'a dyn Fn() -> Result<(), String>,
     /// A commit behind write-back does not wait for it (replay-B2).
     pub at_once: bool,
     pub recording: &'a Recording,
@@ -346,6 +349,7 @@ impl Carrier<'_> {
     /// Carries out all steps (replay-B1).
     pub fn all(&mut self, steps: &[Step], run: &Run) -> Result<(), ModelError> {
         for (step, then) in steps.iter().zip(&run.then) {
+            (self.ended)().map_err(ModelError::Simulation)?;
             if self.spans.len() == step.call {
                 rt::sleep(BETWEEN);
                 self.spans.push((rt::now(), Time(u64::MAX)));
@@ -467,7 +471,7 @@ impl Carrier<'_> {
             // replay-B8.
             What::Sync { .. } => Ok(()),
             What::SyncAll => fs.sync(),
-            What::Acknowledge(_) => Ok(()),
+            What::Acknowledge(_) | What::Failed { .. } => Ok(()),
             what => self.change(what, step),
         }
     }

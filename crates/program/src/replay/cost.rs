@@ -57,6 +57,7 @@ pub fn cost(recording: &Recording, device: &str) -> Result<Cost, ModelError> {
         };
         let mut carrier = Carrier {
             fs: stack.fs.seam(),
+            ended: &|| Ok(()),
             at_once: false,
             recording,
             last_use: last_use(recording),

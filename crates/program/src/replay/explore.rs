@@ -30,6 +30,8 @@ struct Explorer<'a> {
     cuts: Cuts,
     /// How many runs there are of what is carried out.
     runs: usize,
+    /// Most states that they may make together.
+    left: u64,
     seen: Seen,
     counts: Counts,
     visit: &'a mut dyn FnMut(State) -> bool,
@@ -59,6 +61,7 @@ pub fn explore(
         recording,
         bound,
         runs: 1,
+        left: bound.total_max,
         cuts: Cuts {
             mode: Mode::Bounded,
             subset_max: narrow(bound.parts_max as u64),
@@ -71,43 +74,68 @@ pub fn explore(
         visit,
         stopped: false,
     };
-    explorer.all(recording, "")?;
-    if let Some(without) = given_up(recording) {
-        explorer.all(&without, GIVEN_UP)?;
+    let without = given_up(recording).map(|given_up| given_up.carried);
+    let whole = Pass::of(recording, "", &explorer.base);
+    let without = without.as_ref();
+    let without = without.map(|carried| Pass::of(carried, GIVEN_UP, &explorer.base));
+    let passes: Vec<Pass<'_>> = [Some(whole), without].into_iter().flatten().collect();
+    for pass in &passes {
+        // The states of both ways together are bounded: the second has what the first has left.
+        explorer.left = bound.total_max.saturating_sub(explorer.counts.states);
+        explorer.all(pass)?;
     }
     Ok(explorer.counts)
 }
 
-impl Explorer<'_> {
-    /// All runs of the recording, or of what is carried out in its place. `prefix` stands before
-    /// the names of the runs.
-    fn all(&mut self, carried: &Recording, prefix: &str) -> Result<(), ModelError> {
+/// All runs of the recording, or of what is carried out in its place.
+struct Pass<'a> {
+    carried: &'a Recording,
+    steps: Vec<Step>,
+    runs: Vec<Run>,
+    left_out: u64,
+    /// Stands before the names of the runs.
+    prefix: &'static str,
+}
+
+impl<'a> Pass<'a> {
+    fn of(carried: &'a Recording, prefix: &'static str, base: &Base) -> Pass<'a> {
         let steps = steps(carried);
-        let (runs, left_out) = runs(carried, &steps, self.base.model.habits());
-        self.counts.beyond += left_out;
-        self.runs = runs.len();
-        for run in &runs {
+        let (runs, left_out) = runs(carried, &steps, base.model.habits());
+        Pass {
+            carried,
+            steps,
+            runs,
+            left_out,
+            prefix,
+        }
+    }
+}
+
+impl Explorer<'_> {
+    fn all(&mut self, pass: &Pass<'_>) -> Result<(), ModelError> {
+        self.counts.beyond += pass.left_out;
+        self.runs = pass.runs.len();
+        for run in &pass.runs {
             if self.stopped {
                 break;
             }
-            self.run(carried, &steps, run, prefix)?;
+            self.run(pass, run)?;
         }
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        carried: &Recording,
-        steps: &[Step],
-        run: &Run,
-        prefix: &str,
-    ) -> Result<(), ModelError> {
-        let tape = self.base.carry(carried, steps, run)?;
+    fn run(&mut self, pass: &Pass<'_>, run: &Run) -> Result<(), ModelError> {
+        let prefix = pass.prefix;
+        let tape = self.base.carry(pass.carried, &pass.steps, run)?;
         let model = self.base.model.clone();
         let mut follower = Follower::new(self.recording);
         let given = acknowledgements(self.recording, &tape);
         let moments = moments(&tape, &given);
-        let of_each = self.bound.of_each(moments.len().saturating_mul(self.runs));
+        let bound = Bound {
+            total_max: self.left,
+            ..self.bound.clone()
+        };
+        let of_each = bound.of_each(moments.len().saturating_mul(self.runs));
         let cuts = Cuts {
             states_max: u32::try_from(of_each).unwrap_or(u32::MAX),
             ..self.cuts
@@ -131,6 +159,7 @@ impl Explorer<'_> {
                 while cutting.recovered.done < until
                     && let Some((nr, at)) = rest.next()
                 {
+                    model.ended()?;
                     self.counts.cuts += 1;
                     cutting.moment(nr, *at, &mut found)?;
                 }
@@ -260,7 +289,11 @@ pub fn again(model: &BlockModel, recording: &Recording, line: &str) -> Result<St
     }
     let name = field("run=")?;
     let carried = match name.strip_prefix(GIVEN_UP) {
-        Some(_) => given_up(recording).ok_or_else(|| refused("no sync of the recording failed"))?,
+        Some(_) => {
+            let given_up = given_up(recording);
+            let given_up = given_up.ok_or_else(|| refused("no sync of the recording failed"))?;
+            given_up.carried
+        }
         None => recording.clone(),
     };
     let steps = steps(&carried);

@@ -8,7 +8,9 @@ use crate::call::{Attribute, Call, Recording, What};
 use crate::state::Part;
 use crate::tree::{Kind, Node, NodeId, PAGE, Tree};
 use base::plain::shown;
+use base::{Bytes, SECTOR_BYTES};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Names and nodes of a tree by path.
 type Paths<'a> = BTreeMap<Vec<u8>, (NodeId, &'a Node)>;
@@ -139,7 +141,7 @@ impl Search<'_> {
     }
 
     fn content(&self, path: &[u8], (id, full): (NodeId, &Node), old: &Node, parts: &mut Vec<Part>) {
-        // Bytes that are lost, by the call that made them and the first page of their run.
+        // Bytes that are lost, by the call that made them: first, and behind the last.
         let mut runs: Vec<(usize, u64, u64)> = Vec::new();
         let pages = full.pages.keys().chain(old.pages.keys());
         let mut pages: Vec<u64> = pages.copied().collect();
@@ -149,21 +151,23 @@ impl Search<'_> {
             if full.pages.get(&page) == old.pages.get(&page) {
                 continue;
             }
-            let Some(call) = self.last(|what| covers(what, id, page)) else {
+            let differing = differing(full.pages.get(&page), old.pages.get(&page));
+            let (from, to) = (page * PAGE + differing.start, page * PAGE + differing.end);
+            let Some(call) = self.last(|what| covers(what, id, &(from..to))) else {
                 continue;
             };
             match runs.last_mut() {
-                Some(run) if run.0 == call && run.2 == page => run.2 = page + 1,
-                _ => runs.push((call, page, page + 1)),
+                Some(run) if run.0 == call && run.2 == from => run.2 = to,
+                _ => runs.push((call, from, to)),
             }
         }
         let none = runs.is_empty();
         for (call, first, end) in runs {
-            let (from, to) = self.range(call, first * PAGE..end * PAGE);
+            let (from, to) = self.range(call, first..end);
             let bytes = to - from;
             parts.push(Part {
                 call,
-                piece: first as usize,
+                piece: (first / PAGE) as usize,
                 what: format!("{bytes} bytes of {} from {from} on", text(path)),
             });
         }
@@ -183,7 +187,7 @@ impl Search<'_> {
     }
 
     /// The part of a range of bytes that the call has written.
-    fn range(&self, call: usize, range: std::ops::Range<u64>) -> (u64, u64) {
+    fn range(&self, call: usize, range: Range<u64>) -> (u64, u64) {
         match &self.calls[call].what {
             What::Write { offset, data, .. } => {
                 let end = offset + data.len() as u64;
@@ -229,9 +233,24 @@ impl Search<'_> {
     }
 }
 
-/// Whether the call decides about a page of the file.
-fn covers(what: &What, id: NodeId, page: u64) -> bool {
-    let meets = |from: u64, to: u64| from < (page + 1) * PAGE && to > page * PAGE;
+/// The bytes of a page from the first sector that differs to the last one: a disk tears a page
+/// between sectors. A page that is not there holds zeros.
+fn differing(a: Option<&Bytes>, b: Option<&Bytes>) -> Range<u64> {
+    let zeros = [0; PAGE as usize];
+    let bytes =
+        |page: Option<&'_ Bytes>| page.map_or(zeros, |page| page[..].try_into().unwrap_or(zeros));
+    let (a, b) = (bytes(a), bytes(b));
+    let sectors = a.chunks(SECTOR_BYTES).zip(b.chunks(SECTOR_BYTES));
+    let differ: Vec<bool> = sectors.map(|(a, b)| a != b).collect();
+    let first = differ.iter().position(|differs| *differs).unwrap_or(0);
+    let last = differ.iter().rposition(|differs| *differs);
+    let sector = SECTOR_BYTES as u64;
+    first as u64 * sector..last.map_or(PAGE, |last| (last as u64 + 1) * sector)
+}
+
+/// Whether the call decides about bytes of the file.
+fn covers(what: &What, id: NodeId, range: &Range<u64>) -> bool {
+    let meets = |from: u64, to: u64| from < range.end && to > range.start;
     match what {
         What::Write {
             node, offset, data, ..

@@ -51,8 +51,9 @@
 //!   and equal trees with equal acknowledgements are handed on once.
 //! - B8: a sync that failed (call-C3) did nothing, or it gave up the pages that it should have
 //!   written: Linux takes them for clean, so no later sync writes them unless a later call changes
-//!   the page. A recording with such a sync is explored in both ways; in the second one the file
-//!   keeps the size that these writes gave it, and those whose pages a later call changes are kept.
+//!   the page. A recording with such a sync is explored in both ways, which share the bound; in the
+//!   second one the file keeps the size that these writes gave it, and a later write into one of
+//!   their pages writes all of that page.
 //!
 //! Not reached is data of a newer file without that of an older one where no sync asks for it.
 //! Linux writes files in the order in which they became dirty, but reclaim of memory,
@@ -74,15 +75,16 @@ mod steps;
 mod tests;
 
 use crate::call::Recording;
-use crate::state::{Bound, Counts, Model, ModelError, State};
+use crate::state::{Bound, Counts, GoOn, Model, ModelError, State};
 use blockdev::Caps;
 use rig::{Config, MountOptions};
 
 pub use cost::{Cost, cost};
+pub use follow::{GivenUp, given_up};
 pub use words::models;
 
 /// A file system with its options, on a device with its promises.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct BlockModel {
     /// As `--model` takes it.
     name: String,
@@ -91,9 +93,25 @@ pub struct BlockModel {
     options: MountOptions,
     /// The promises of the device; the size grows with the recording.
     caps: Caps,
+    /// Asked at each step and moment.
+    go_on: Option<GoOn>,
+}
+
+impl std::fmt::Debug for BlockModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BlockModel({})", self.name)
+    }
 }
 
 impl BlockModel {
+    /// Why it ends, if it was asked to.
+    fn ended(&self) -> Result<(), String> {
+        match self.go_on.as_ref().is_none_or(|go_on| go_on()) {
+            true => Ok(()),
+            false => Err("it was asked to end".into()),
+        }
+    }
+
     /// Makes a state again from its line.
     ///
     /// # Errors
@@ -106,6 +124,10 @@ impl BlockModel {
 impl Model for BlockModel {
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn while_asked(&mut self, go_on: &GoOn) {
+        self.go_on = Some(go_on.clone());
     }
 
     fn explore(

@@ -47,7 +47,9 @@ pub fn steps(recording: &Recording) -> Vec<Step> {
                 }));
                 continue;
             }
-            What::Sync { .. } | What::SyncAll | What::Acknowledge(_) => Sort::Nothing,
+            What::Sync { .. } | What::SyncAll | What::Acknowledge(_) | What::Failed { .. } => {
+                Sort::Nothing
+            }
             _ => Sort::Metadata,
         };
         steps.push(Step {
@@ -156,7 +158,7 @@ impl Open {
                 }
             }
             What::SyncAll => *self = Open::default(),
-            What::Sync { .. } | What::Acknowledge(_) => {}
+            What::Sync { .. } | What::Acknowledge(_) | What::Failed { .. } => {}
         }
     }
 

@@ -598,6 +598,59 @@ fn a_failed_sync_promises_nothing() {
     }
 }
 
+/// The next call writes into the page that was given up, and all of it is back; a cut before that
+/// call finds it gone.
+#[test]
+fn what_was_given_up_lacks_until_its_page_is_written() {
+    for word in ["ext4", "f2fs"] {
+        let mut tape = Tape::new(&[("f", b"old.....")]);
+        let f = NodeId(1);
+        tape.write(f, 0, b"new");
+        tape.call(What::Sync {
+            node: f,
+            data_only: false,
+            failed: Some(5),
+        });
+        tape.sync(f);
+        tape.acknowledge("1");
+        tape.write(f, 4, b"more");
+        tape.sync(f);
+        tape.acknowledge("2");
+        let states = states(word, &tape.recording);
+        let of = |told: usize| {
+            let these: Vec<_> = states
+                .iter()
+                .filter(|s| s.acknowledged == told)
+                .cloned()
+                .collect();
+            contents(&these, "f")
+        };
+        assert!(of(1).contains("old....."), "{word}: {:?}", of(1));
+        assert_eq!(of(2), set(&["new.more"]), "{word}");
+    }
+}
+
+#[test]
+fn who_is_asked_to_end_does_so_between_two_states() {
+    let mut tape = Tape::new(&[]);
+    let f = tape.create("f");
+    for n in 0..50 {
+        tape.write(f, n, b"x");
+    }
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = asked.clone();
+    let go_on: crate::state::GoOn =
+        std::sync::Arc::new(move || count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 5);
+    let mut model = model("ext4");
+    model.while_asked(&go_on);
+    let ended = model.explore(&tape.recording, &BOUND, &mut |_| {
+        panic!("no state was made")
+    });
+    let why = ended.expect_err("it ends").to_string();
+    assert!(why.contains("asked to end"), "{why}");
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 6);
+}
+
 #[test]
 fn what_cannot_be_replayed_is_named() {
     let explore = |recording: &Recording| {

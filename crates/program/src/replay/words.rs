@@ -128,6 +128,7 @@ impl BlockModel {
             stack,
             options,
             caps,
+            go_on: None,
         }))
     }
 }

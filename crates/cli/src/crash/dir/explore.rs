@@ -9,17 +9,18 @@ use crate::progress::shown;
 use crate::stop::{Part, Stop};
 use ::program::apply::complete;
 use ::program::call::Recording;
+use ::program::device;
 use ::program::explain::explain;
 use ::program::explore::{Ask, Bad, Explored, Job, OfModel, Progress, Verdicts, explore};
 use ::program::findings::{
-    Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,
+    Context, Finding, Report, Told, gather, junit, of_device, page, plainly, save_trees,
 };
 use ::program::judge::process::Patience;
 use ::program::judge::{JudgeSpec, Settings, build, fits, place};
 use ::program::lint::lint;
 use ::program::mend::{Suggestion, Terms, suggest};
 use ::program::posix::Posix;
-use ::program::state::{Bound, Judge, Model, Verdict, acknowledged};
+use ::program::state::{Bound, GoOn, Judge, Model, Verdict, acknowledged};
 use base::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
@@ -29,6 +30,9 @@ use std::time::Instant;
 /// Where syncs of SQLite are chosen.
 const SQLITE: &str =
     "mend: the syncs of SQLite are its own: PRAGMA synchronous=EXTRA makes those that it needs";
+
+/// Why findings of model `device` have no mend.
+const OF_DEVICE: &str = "mend: what model device finds is there without any cut: no sync mends it, only what the program does with the error";
 
 /// Groups of bad states of which one is kept, for each model.
 const GROUPS_MAX: usize = 64;
@@ -76,7 +80,13 @@ impl<'a> Trial<'a> {
         recording: &'a Recording,
         told: &[String],
     ) -> Result<Trial<'a>, Failure> {
-        let models = models::models(&args.program.model).map_err(usage)?;
+        let models = models::models(&args.program.model, recording.has_failures());
+        let mut models = models.map_err(usage)?;
+        let asked = Arc::clone(stop);
+        let go_on: GoOn = Arc::new(move || asked.signal().is_none());
+        models
+            .iter_mut()
+            .for_each(|model| model.while_asked(&go_on));
         let jobs = crate::pool::threads(args.jobs, usize::MAX);
         let temp = std::env::temp_dir();
         let bytes = (args.program.size << 20).saturating_mul(jobs as u64);
@@ -247,7 +257,8 @@ impl<'a> Trial<'a> {
             incomplete: part.as_ref().map(Part::mark).or(self.incomplete.take()),
         };
         let report = Report::new(context, self.recording, &explored, &findings);
-        self.written(&report, &findings, out)?;
+        written(&report, out)?;
+        self.save_findings(&findings, out)?;
         Ok((report, short))
     }
 
@@ -300,7 +311,10 @@ impl<'a> Trial<'a> {
     /// Findings with their reasons; without one where the judge cannot be asked again.
     fn explained(&self, explored: &Explored) -> Vec<Finding> {
         let mut judge = None;
-        gather(explored, &mut |_, bad: &Bad| {
+        gather(explored, &mut |model, bad: &Bad| {
+            if explored.models[model].name == device::NAME {
+                return of_device(self.recording, bad);
+            }
             if self.stop.signal().is_some() {
                 return plainly(bad);
             }
@@ -322,6 +336,7 @@ impl<'a> Trial<'a> {
                     kept: found.kept,
                     promise: found.promise,
                     lacks: found.lacks.iter().map(ToString::to_string).collect(),
+                    without_cut: false,
                 },
                 Err(e) => {
                     tell(format!("a finding without its reason: {e}"));
@@ -334,7 +349,9 @@ impl<'a> Trial<'a> {
     /// Syncs to add and to leave out, in words.
     fn suggested(&self) -> Result<Vec<String>, Failure> {
         let mut judge = self.judge().map_err(failed)?;
-        let models: Vec<&dyn Model> = self.models.iter().map(AsRef::as_ref).collect();
+        // No sync mends what is there without any cut.
+        let models = self.models.iter().map(AsRef::as_ref);
+        let models: Vec<&dyn Model> = models.filter(|m| m.name() != device::NAME).collect();
         let go_on = || self.stop.signal().is_none();
         let terms = Terms {
             recording: self.recording,
@@ -367,6 +384,9 @@ impl<'a> Trial<'a> {
         if !(added.is_empty() && unmended.is_empty()) && self.specs.iter().any(sqlite) {
             words.push(SQLITE.into());
         }
+        if self.models.iter().any(|model| model.name() == device::NAME) {
+            words.push(OF_DEVICE.into());
+        }
         words.extend(needless.iter().map(|sync| format!("sync: {sync}")));
         if words.is_empty() {
             words.push("mend: nothing is to be added or left out".into());
@@ -375,15 +395,7 @@ impl<'a> Trial<'a> {
         Ok(words)
     }
 
-    fn written(
-        &self,
-        report: &Report,
-        findings: &[Finding],
-        out: &OutFolder,
-    ) -> Result<(), Failure> {
-        out.write("results.json", &report.json().map_err(failed)?)?;
-        out.write("junit.xml", &junit(report).map_err(failed)?)?;
-        out.write("index.html", &page(report))?;
+    fn save_findings(&self, findings: &[Finding], out: &OutFolder) -> Result<(), Failure> {
         for (finding, number) in findings.iter().zip(1..) {
             let folder = out.path().join(format!("finding-{number}"));
             // That of an earlier result.
@@ -395,8 +407,8 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Makes one state again and judges it.
-    pub fn again(&self, text: &str, out: &OutFolder) -> Result<String, Failure> {
+    /// Makes one state again and judges it; what is to be told, and whether it is bad.
+    pub fn again(&self, text: &str, out: &OutFolder) -> Result<(String, bool), Failure> {
         let state = models::again(self.recording, text).map_err(usage)?;
         let told = acknowledged(self.recording, self.recording.calls.len());
         let told = &told[..state.acknowledged.min(told.len())];
@@ -420,11 +432,18 @@ impl<'a> Trial<'a> {
             folder.join("after").display(),
             lost.concat()
         );
-        match verdict {
-            Verdict::Good => Ok(format!("{head}good\n")),
-            Verdict::Bad(why) => Err(failed(format!("{head}bad: {why}"))),
-        }
+        Ok(match verdict {
+            Verdict::Good => (format!("{head}good\n"), false),
+            Verdict::Bad(why) => (format!("{head}bad: {why}\n"), true),
+        })
     }
+}
+
+/// Writes a report as files.
+pub fn written(report: &Report, out: &OutFolder) -> Result<(), Failure> {
+    out.write("results.json", &report.json().map_err(failed)?)?;
+    out.write("junit.xml", &junit(report).map_err(failed)?)?;
+    out.write("index.html", &page(report))
 }
 
 /// What the bound left out, by model: what is said to hold, holds for the states that were made.

@@ -49,15 +49,42 @@ pub fn ack(args: &AckArgs) -> Result<(), Failure> {
     acks.write_all(line.as_bytes()).map_err(of_file)
 }
 
-/// Records, explores, reports; fails if a state is bad.
+/// What a test says of the program.
+enum Outcome {
+    Holds,
+    /// There are findings, in words.
+    Findings(String),
+}
+
+/// Records, explores, reports. It fails if a state is bad, and in another way if the test came to
+/// no verdict.
 pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
+    let mut reports = Vec::new();
+    let tested = tested(args, &mut reports);
+    if args.json && !reports.is_empty() {
+        // What was found before a failure is told, too.
+        say(&as_json(&reports, args.program.runs.get() > 1)?)?;
+    }
+    match tested {
+        Ok(Outcome::Holds) => Ok(()),
+        Ok(Outcome::Findings(words)) => Err(failed(words)),
+        Err(Failure::Failed(why)) => Err(Failure::Broken(why)),
+        Err(why) => Err(why),
+    }
+}
+
+/// What the test says. Reports that are to be printed as JSON are put into `reports`.
+fn tested(args: &CrashArgs, reports: &mut Vec<Report>) -> Result<Outcome, Failure> {
     let options = &args.program;
     // What options ask for is checked before anything runs.
     judges::given(args)?;
-    models::models(&options.model).map_err(usage)?;
+    models::check(&options.model).map_err(usage)?;
     cost::device(args)?;
     if options.backtrace {
         stacks_can_be_read().map_err(|why| usage(format!("--backtrace: {why}")))?;
+    }
+    if let Some(file) = &options.keep {
+        taken::check_kept(file)?;
     }
     let out = OutFolder::prepare(&args.out)?;
     let writes_nothing = options.recording.is_some() && (options.show || options.lint);
@@ -67,7 +94,10 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     let stop = Stop::watch()?;
     let runs = match &options.recording {
         Some(file) => vec![Run::read(file)?],
-        None => recorded(args, &out, &stop)?,
+        None => {
+            let recorded = recorded(args, &out, &stop);
+            recorded.map_err(|why| broken(args, why, &out, reports))?
+        }
     };
     if options.show || options.lint || options.state.is_some() {
         runs.iter().flat_map(|run| &run.notes).for_each(tell);
@@ -75,26 +105,41 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     }
     if options.show {
         let lists: Vec<String> = runs.iter().map(|run| list(&run.recording)).collect();
-        return say(&lists.join("\n"));
+        return say(&lists.join("\n")).map(|()| Outcome::Holds);
     }
-    let mut reports = Vec::new();
-    let bad = results(args, &stop, &runs, &mut reports);
-    if args.json {
-        // What was found before a failure is told, too.
-        say(&as_json(&reports, options.runs.get() > 1)?)?;
-    }
-    let (bad, several) = (bad?, runs.len() > 1);
+    let bad = results(args, &stop, &runs, reports)?;
     let untested: Option<String> = runs.iter().find_map(Run::untested);
     let folder = args.out.display();
-    match (bad, several) {
-        (0, _) => untested.map_or(Ok(()), |why| Err(failed(why))),
-        _ if options.lint => Err(failed("not everything was synced when it was promised")),
-        (_, false) => Err(failed(format!("states are bad; {folder} has the findings"))),
-        (n, true) => Err(failed(format!(
-            "{n} of {} runs have bad states; {folder} has the findings",
-            runs.len()
-        ))),
+    let words = match (bad, runs.len()) {
+        (0, _) => return untested.map_or(Ok(Outcome::Holds), |why| Err(failed(why))),
+        _ if options.state.is_some() => "the state is bad".into(),
+        _ if options.lint => "not everything was synced when it was promised".into(),
+        (_, 1) => format!("states are bad; {folder} has the findings"),
+        (n, runs) => format!("{n} of {runs} runs have bad states; {folder} has the findings"),
+    };
+    Ok(Outcome::Findings(words))
+}
+
+/// Writes that the test is broken in the place of results of an earlier run, which would be taken
+/// for those of this one. What a signal ended is not broken.
+fn broken(args: &CrashArgs, why: Failure, out: &OutFolder, reports: &mut Vec<Report>) -> Failure {
+    let options = &args.program;
+    let writes_none = options.show || options.lint || options.state.is_some();
+    let Failure::Failed(words) = &why else {
+        return why;
+    };
+    if writes_none {
+        return why;
     }
+    let run = args.run.as_deref().unwrap_or("a recording");
+    let report = Report::broken(run, words);
+    // Why there is no verdict matters more than that it could not be written.
+    let _ = explore::written(&report, out);
+    if options.github {
+        let _ = say(&github(&report));
+    }
+    reports.push(report);
+    why
 }
 
 /// A recording, the file that keeps it, and what is to be told of how it was made.
@@ -147,7 +192,12 @@ fn results(
             }
             false => OutFolder::prepare(&args.out)?,
         };
-        bad += usize::from(result(args, stop, run, &out, reports)?);
+        match result(args, stop, run, &out, reports) {
+            Ok(is_bad) => bad += usize::from(is_bad),
+            // What was found in other runs is found.
+            Err(why @ Failure::Failed(_)) if bad > 0 => tell(broken(args, why, &out, reports)),
+            Err(why) => return Err(broken(args, why, &out, reports)),
+        }
     }
     Ok(bad)
 }
@@ -173,7 +223,8 @@ fn result(
     let told: Vec<String> = run.notes.iter().cloned().chain(run.untested()).collect();
     let trial = Trial::new(args, stop, &run.recording, &told)?;
     if let Some(state) = &args.program.state {
-        return say(&plain::message(&trial.again(state, out)?)).map(|()| false);
+        let (words, is_bad) = trial.again(state, out)?;
+        return say(&plain::message(&words)).map(|()| is_bad);
     }
     if args.program.lint {
         let words = trial.lint()?;
@@ -194,6 +245,10 @@ fn result(
         reports.push(report);
     }
     match short {
+        Some(why @ Failure::Failed(_)) if is_bad => {
+            tell(why);
+            Ok(true)
+        }
         Some(why) => Err(why),
         None if !is_bad && !is_whole => Err(failed(
             "a model gave up, so that not everything was looked at",

@@ -21,10 +21,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long processes that a command leaves behind are waited for.
-const STAYING: Duration = Duration::from_secs(10);
+/// Behind the end of a command: when it is told whom it has left behind, and that they are waited
+/// for.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// Where the host does not let filters of calls be put over a command.
 const UNSEEN: &str = "sync and syncfs of the command were not seen, or not all of them, because the host refuses filters of system calls (seccomp) or a look at a process: what only these synced counts as unsynced";
@@ -169,15 +170,29 @@ fn run(
             "no change in $VARVE_DIR was recorded: does the program write elsewhere? Its working directory is $VARVE_DIR; --allow-unchanged takes a run without a change{outside}"
         )));
     }
-    let mut notes: Vec<String> = outside.into_iter().collect();
-    notes.extend((!sees_syncs).then(|| UNSEEN.into()));
-    notes.extend(full(recorder, args.program.size));
+    let notes = notes(recorder, args, outside, sees_syncs);
     let unmet = unmet.iter().map(ToString::to_string).collect();
     Ok(Recorded {
         recording,
         notes,
         unmet,
     })
+}
+
+/// What is to be told of a run that has ended well.
+fn notes(
+    recorder: &Recorder,
+    args: &CrashArgs,
+    outside: Option<String>,
+    sees_syncs: bool,
+) -> Vec<String> {
+    let mut notes: Vec<String> = outside.into_iter().collect();
+    notes.extend((!sees_syncs).then(|| UNSEEN.into()));
+    notes.extend(full(recorder, args.program.size));
+    notes.extend(recorder.refused().map(|refused| {
+        format!("the volume has refused what a recording has no word for, so the command may have gone another way than elsewhere: {refused}")
+    }));
+    notes
 }
 
 /// That calls found no room, if so.
@@ -231,6 +246,7 @@ fn finish(
     patience: Duration,
     may_fail: bool,
 ) -> Result<(), Failure> {
+    let since = Instant::now();
     let of_shell = |e: std::io::Error| failed(format!("sh: {e}"));
     let mut running = Shell::start(shell).map_err(of_shell)?;
     let (id, alone) = running.id();
@@ -273,14 +289,25 @@ fn finish(
         }
         None => {}
     }
-    let left = family.wait(STAYING, &|| stop.signal().is_none());
+    let go_on = || stop.signal().is_none();
+    // The patience is for all that it has started.
+    let patient = || patience.saturating_sub(since.elapsed());
+    let mut left = family.wait(QUIET.min(patient()), &go_on);
+    if !left.is_empty() && go_on() && !patient().is_zero() {
+        tell(format!(
+            "the command of {option} has ended, and processes that it has left are waited for, at most {} s more (--timeout): {}",
+            patient().as_secs() + 1,
+            family::told(&left)
+        ));
+        left = family.wait(patient(), &go_on);
+    }
     if let Some(signal) = stop.signal() {
         return Err(stopped(signal));
     }
     if !left.is_empty() {
         tell(format!(
-            "the command of {option} has left processes, which did not end within {} s and are ended now: {}; let the command wait for them, or end them",
-            STAYING.as_secs(),
+            "the command of {option} has left processes, which did not end within the {} s of --timeout and are ended now: {}; let the command wait for them, or end them",
+            patience.as_secs(),
             family::told(&left)
         ));
         family.end();

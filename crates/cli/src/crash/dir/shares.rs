@@ -31,7 +31,7 @@ fn check(args: &CrashArgs) -> Result<(), Failure> {
         )));
     }
     judges::given(args)?;
-    models::models(&options.model).map_err(usage)?;
+    models::check(&options.model).map_err(usage)?;
     cost::device(args).map(drop)
 }
 
@@ -53,6 +53,9 @@ pub fn recording(
             "what to run is missing: say --run COMMAND, or --recording FILE for one that was kept",
         )
     })?;
+    if let Some(file) = &args.program.keep {
+        super::taken::check_kept(file)?;
+    }
     let stop = Stop::watch()?;
     let Recorded {
         recording,

@@ -38,6 +38,28 @@ pub fn check(folder: &Path) -> Result<(), Failure> {
     )))
 }
 
+/// The same of a file that a recording is to be written to.
+///
+/// # Errors
+/// Something else is there.
+pub fn check_kept(file: &Path) -> Result<(), Failure> {
+    let name = file.display();
+    if file.is_dir() {
+        return Err(failed(format!(
+            "--keep {name}: is a directory; name a file in it"
+        )));
+    }
+    match fs::read(file) {
+        Ok(bytes) if load(&bytes).is_err() => Err(failed(format!(
+            "--keep {name}: is there and is no recording, and would be written over; choose another name"
+        ))),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(failed(format!("--keep {name}: {e}")))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// Whether a report, a recording or a state of ours is there.
 fn is_earlier(folder: &Path) -> bool {
     let report = || {
@@ -58,6 +80,26 @@ fn is_earlier(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::program::call::Recording;
+    use ::program::record::save;
+
+    #[test]
+    fn a_recording_is_kept_over_a_recording_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kept");
+        check_kept(&file).unwrap();
+        fs::write(&file, "mine").unwrap();
+        let why = check_kept(&file).unwrap_err().to_string();
+        assert!(why.contains("kept: is there"), "{why}");
+        let recording = Recording {
+            start: ::program::tree::Tree::default(),
+            calls: Vec::new(),
+        };
+        fs::write(&file, save(&recording).unwrap()).unwrap();
+        check_kept(&file).unwrap();
+        let why = check_kept(folder.path()).unwrap_err().to_string();
+        assert!(why.contains("is a directory"), "{why}");
+    }
 
     #[test]
     fn files_of_others_are_not_written_over() {

@@ -39,7 +39,7 @@ fn a_run_that_changes_nothing_tells_nothing() {
     let run = format!("echo a > {}; sync -f .", elsewhere.display());
     for run in [&*run, ""] {
         let wanted = ["no change in $VARVE_DIR was recorded"];
-        room.told(&["--run", run], 1, &wanted);
+        room.told(&["--run", run], 3, &wanted);
     }
     room.told(&["--run", &run, "--allow-unchanged"], 0, &["holds"]);
 }
@@ -141,12 +141,37 @@ fn what_a_mount_lacks_is_named() {
         "fallocate(FALLOC_FL_COLLAPSE_RANGE)",
         "FICLONE",
     ];
-    room.told(&["--run", run], 1, &wanted);
+    room.told(&["--run", run], 3, &wanted);
     let run = "import os\nopen('f', 'w')\nos.setxattr('f', 'strange.key', b'1')\n";
     fs::write(room.path().join("strange.py"), run).expect("room");
     let run = format!("python3 {}/strange.py", room.path().display());
     let out = room.run(&["--run", &run]);
-    assert_eq!(out.status.code(), Some(1), "{}", words(&out));
+    assert_eq!(out.status.code(), Some(3), "{}", words(&out));
+}
+
+/// The kernel refuses it by itself, and a program then takes another way than elsewhere.
+#[test]
+fn who_asks_for_a_file_without_a_name_is_told_so() {
+    let room = Room::new();
+    let ask = "import os\nfor where in ('.', os.getcwd(), '/tmp'):\n    try:\n        os.open(where, os.O_TMPFILE | os.O_RDWR)\n    except OSError as e:\n        open('other', 'w').write(str(e.errno))\n";
+    fs::write(room.path().join("ask.py"), ask).expect("room");
+    let run = format!("python3 {}/ask.py", room.path().display());
+    let out = room.run(&["--run", &run, "--model", "posix"]);
+    let said = words(&out);
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    if said.contains("were not seen") {
+        return eprintln!("the host refuses filters of system calls");
+    }
+    let note = "the volume has refused";
+    assert!(
+        said.contains(note) && said.contains("open(O_TMPFILE) of ."),
+        "{said}"
+    );
+    assert!(!said.contains("open(O_TMPFILE) of /tmp,"), "{said}");
+    // A refusal that a command goes on after is told, too.
+    let run = "fallocate -l 8192 f; fallocate -c -l 4096 f || true";
+    let wanted = [note, "fallocate(FALLOC_FL_COLLAPSE_RANGE or ", "of f"];
+    room.told(&["--run", run, "--model", "posix"], 0, &wanted);
 }
 
 /// How often a sync is added is part of the answer.
