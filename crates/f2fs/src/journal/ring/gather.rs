@@ -10,7 +10,7 @@
 //! then the other one is tried again, more rarely each time that it loses.
 //!
 //! A wait in vain ends a trial, because callers that wait for nobody would make the rest of it in
-//! vain, too. Where waiting has won, one caller that is late says little: it takes two in a row.
+//! vain, too. Where waiting has won, one caller that is late says little: it takes two before the next trial.
 
 use base::{Nanos, Time};
 
@@ -21,7 +21,7 @@ const SETTLING: u32 = 2;
 /// Commits between two trials: at first, and at most.
 const STAY: u32 = 32;
 const STAY_MAX: u32 = 1024;
-/// Waits in vain in a row that end waiting where it has won.
+/// Waits in vain that end waiting where it has won.
 const IN_VAIN_MAX: u32 = 2;
 
 /// What a leader does.
@@ -60,7 +60,7 @@ pub(super) struct Gather {
     seen: u32,
     served: u64,
     time: Nanos,
-    /// Waits in vain in a row.
+    /// Waits in vain since the last choice.
     in_vain: u32,
     /// Commits until the next trial; 0: this is one.
     left: u32,
@@ -86,13 +86,11 @@ impl Gather {
     pub fn waited(&mut self, before: u64, now: u64) {
         let missing = self.expected.saturating_sub(before);
         if 4 * now.saturating_sub(before) >= 3 * missing {
-            self.in_vain = 0;
             return;
         }
         self.in_vain += 1;
         let is_trial = self.left == 0;
         if is_trial || self.in_vain == IN_VAIN_MAX {
-            self.in_vain = 0;
             self.rates[Way::Wait as usize] = Some(0);
             self.choose();
         }
@@ -139,6 +137,7 @@ impl Gather {
 
     /// After a trial of this way: tries the other one if it never was, else keeps the better one.
     fn choose(&mut self) {
+        self.in_vain = 0;
         let [go, wait] = self.rates;
         let (Some(go), Some(wait)) = (go, wait) else {
             return self.try_out(self.way.other());
@@ -254,14 +253,11 @@ mod tests {
         let mut gather = Gather::default();
         run(&mut gather, 40, 16, (1000, 0), true);
         assert!(gather.left > 0, "waiting has won");
-        for _ in 0..3 {
-            gather.waited(8, 8);
-            assert!(gather.patience(8).is_some(), "one in vain");
-            gather.waited(8, 16);
-        }
         gather.waited(8, 8);
+        assert!(gather.patience(8).is_some(), "one in vain");
+        gather.waited(8, 16);
         gather.waited(8, 8);
-        assert!(gather.patience(8).is_none(), "two in a row");
+        assert!(gather.patience(8).is_none(), "two in vain");
     }
 
     /// Callers that wait for nobody would make the rest of a trial in vain.
