@@ -10,7 +10,8 @@
 //! then the other one is tried again, more rarely each time that it loses.
 //!
 //! A wait in vain ends a trial, because callers that wait for nobody would make the rest of it in
-//! vain, too. Where waiting has won, one caller that is late says little: it takes two before the next trial.
+//! vain, too. Where waiting has won, one caller that is late says little: it takes two before the
+//! next trial.
 
 use base::{Nanos, Time};
 
