@@ -8,6 +8,10 @@
 //! many callers as for few, and worse where the halves keep the device busy in turns. So both ways
 //! are tried for a few commits, and the one that serves more callers in a second is kept for many;
 //! then the other one is tried again, more rarely each time that it loses.
+//!
+//! A wait in vain ends a trial, because callers that wait for nobody would make the rest of it in
+//! vain, too. Where waiting has won, one caller that is late says little: it takes two before the
+//! next trial.
 
 use base::{Nanos, Time};
 
@@ -18,6 +22,8 @@ const SETTLING: u32 = 2;
 /// Commits between two trials: at first, and at most.
 const STAY: u32 = 32;
 const STAY_MAX: u32 = 1024;
+/// Waits in vain that end waiting where it has won.
+const IN_VAIN_MAX: u32 = 2;
 
 /// What a leader does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,6 +61,8 @@ pub(super) struct Gather {
     seen: u32,
     served: u64,
     time: Nanos,
+    /// Waits in vain since the last choice.
+    in_vain: u32,
     /// Commits until the next trial; 0: this is one.
     left: u32,
     /// How many there are between two trials.
@@ -78,7 +86,12 @@ impl Gather {
     /// gains nothing, so it takes three quarters of them.
     pub fn waited(&mut self, before: u64, now: u64) {
         let missing = self.expected.saturating_sub(before);
-        if 4 * now.saturating_sub(before) < 3 * missing {
+        if 4 * now.saturating_sub(before) >= 3 * missing {
+            return;
+        }
+        self.in_vain += 1;
+        let is_trial = self.left == 0;
+        if is_trial || self.in_vain == IN_VAIN_MAX {
             self.rates[Way::Wait as usize] = Some(0);
             self.choose();
         }
@@ -125,6 +138,7 @@ impl Gather {
 
     /// After a trial of this way: tries the other one if it never was, else keeps the better one.
     fn choose(&mut self) {
+        self.in_vain = 0;
         let [go, wait] = self.rates;
         let (Some(go), Some(wait)) = (go, wait) else {
             return self.try_out(self.way.other());
@@ -232,6 +246,29 @@ mod tests {
             gather.committed(1, 1, begun, now);
         }
         assert!((3..20).contains(&waits), "{waits}");
+    }
+
+    /// A caller that was late once does not end what has won.
+    #[test]
+    fn where_waiting_has_won_one_wait_in_vain_says_little() {
+        let mut gather = Gather::default();
+        run(&mut gather, 40, 16, (1000, 0), true);
+        assert!(gather.left > 0, "waiting has won");
+        gather.waited(8, 8);
+        assert!(gather.patience(8).is_some(), "one in vain");
+        gather.waited(8, 16);
+        gather.waited(8, 8);
+        assert!(gather.patience(8).is_none(), "two in vain");
+    }
+
+    /// Callers that wait for nobody would make the rest of a trial in vain.
+    #[test]
+    fn one_wait_in_vain_ends_a_trial() {
+        let mut gather = Gather::default();
+        run(&mut gather, SETTLING + TRIAL, 16, (1000, 0), true);
+        assert_eq!((gather.left, gather.patience(8).is_some()), (0, true));
+        gather.waited(8, 8);
+        assert!(gather.patience(8).is_none());
     }
 
     /// What is best may change: the other way is tried again.
