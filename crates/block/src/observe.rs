@@ -36,6 +36,8 @@ pub struct Sample {
     pub work: Work,
     /// Commands, at least one.
     pub commands: u64,
+    /// Most of them that were under way at a time.
+    pub at_once: u64,
     /// 4 KiB blocks, part blocks rounded up: written, or in the cache when the flush began.
     pub blocks: u64,
     /// From the first submission to the last completion.
@@ -67,17 +69,23 @@ struct Period {
     /// Commands and blocks that have completed in it.
     commands: u64,
     blocks: u64,
+    /// Most commands that were under way.
+    at_once: u64,
+    /// Commands of the period before that are still under way: this one begins behind them.
+    earlier: u64,
     /// When a waiter saw one of them end that it had waited for. A waiter that comes late does not
     /// know when the work ended.
     seen: Time,
 }
 
 impl Period {
-    fn new() -> Period {
+    fn behind(earlier: u64) -> Period {
         Period {
             at: rt::now(),
             commands: 0,
             blocks: 0,
+            at_once: earlier,
+            earlier,
             seen: Time::default(),
         }
     }
@@ -113,50 +121,68 @@ impl Observer {
     /// A write of this kind is submitted; `None`: a flush or a REMAP.
     pub fn submitted(&mut self, kind: Option<Kind>) {
         self.period = match kind {
-            Some(Kind::Durable) if self.under_way == 0 => Some(Period::new()),
+            Some(Kind::Durable) if self.under_way == 0 => Some(Period::behind(0)),
             Some(Kind::Durable) => self.period,
             _ => None,
         };
         self.submitted += 1;
         self.under_way += 1;
+        if let Some(period) = &mut self.period {
+            period.at_once = period.at_once.max(self.under_way);
+        }
     }
-    /// Something of `blocks` has completed. `waiting_since` is when its waiter came.
-    pub fn completed(&mut self, blocks: u64, waiting_since: Time) {
+    /// Something of `blocks` has completed, well or not. `waiting_since` is when its waiter came.
+    pub fn completed(&mut self, blocks: u64, waiting_since: Time, ok: bool) {
         self.under_way -= 1;
+        if !ok {
+            self.period = None;
+        }
         let Some(period) = &mut self.period else {
             return;
         };
-        period.commands += 1;
-        period.blocks += blocks;
         let now = rt::now();
         if now > waiting_since {
             period.seen = now;
+        }
+        if period.earlier > 0 {
+            period.earlier -= 1;
+            period.at = now;
+        } else {
+            period.commands += 1;
+            period.blocks += blocks;
         }
         let done = *period;
         if self.under_way == 0 {
             self.period = None;
         } else if done.commands >= PERIOD_MAX {
-            self.period = Some(Period::new());
+            self.period = Some(Period::behind(self.under_way));
         } else {
             return;
         }
-        if self.on && done.seen == now {
-            self.push(Work::Fua, done.commands, done.blocks, done.at);
+        if self.on && done.commands > 0 && done.seen == now && now > done.at {
+            let at_once = done.at_once.min(done.commands);
+            self.push(Work::Fua, (done.commands, at_once), done.blocks, done.at);
         }
     }
     /// Ends a measurement; `waiting_since` is when the waiter came for the last command.
     pub fn end(&mut self, probe: Probe, waiting_since: Time, ok: bool) {
         if ok && rt::now() > waiting_since && self.submitted == probe.expect {
-            self.push(probe.work, probe.commands, probe.blocks, probe.at);
+            self.push(
+                probe.work,
+                (probe.commands, probe.commands),
+                probe.blocks,
+                probe.at,
+            );
         }
     }
-    fn push(&mut self, work: Work, commands: u64, blocks: u64, since: Time) {
+    fn push(&mut self, work: Work, (commands, at_once): (u64, u64), blocks: u64, since: Time) {
         if self.samples.len() == SAMPLES_MAX {
             self.samples.pop_front();
         }
         self.samples.push_back(Sample {
             work,
             commands,
+            at_once,
             blocks,
             span: rt::now() - since,
         });

@@ -275,7 +275,7 @@ impl Queue {
         let result = self.wait(ticket);
         let mark = {
             let mut state = self.state.lock();
-            state.observer.completed(0, since);
+            state.observer.completed(0, since, result.is_ok());
             match kind {
                 Kind::Durable => WriteMark::NONE,
                 // A REMAP puts no block into the cache.
@@ -344,7 +344,7 @@ impl Queue {
         let result = {
             let mut state = self.state.lock();
             if flush.ticket.is_some() {
-                state.observer.completed(0, since);
+                state.observer.completed(0, since, result.is_ok());
             }
             if let Some(probe) = flush.probe {
                 state.observer.end(probe, since, result.is_ok());
@@ -489,7 +489,7 @@ impl Queue {
         let result = self.wait(sent.ticket).map(|_| ());
         let mut state = self.state.lock();
         let blocks = sent.sectors.div_ceil(SECTORS_PER_BLOCK);
-        state.observer.completed(blocks, since);
+        state.observer.completed(blocks, since, result.is_ok());
         let mark = match sent.kind {
             Kind::Durable => WriteMark::NONE,
             Kind::Cached | Kind::FuaByFlush => state.durability.completed(sent.sectors),
@@ -512,6 +512,8 @@ impl Queue {
             return None;
         }
         let work = match self.kind_of(fua) {
+            // One flush is sent behind several of them (`send_write`).
+            Kind::Durable if self.caps.fua_flushes && commands.len() > 1 => Work::Fua,
             // The observer measures these by itself, whoever sent them.
             Kind::Durable => return None,
             Kind::FuaByFlush => Work::Fua,

@@ -10,7 +10,7 @@
 use crate::apply::apply;
 use crate::call::{Call, Recording, What};
 use crate::replay::{GivenUp, given_up};
-use crate::state::{Bound, Counts, Model, ModelError, Part, State, acknowledged};
+use crate::state::{Bound, Counts, GoOn, Model, ModelError, Part, State, acknowledged};
 use crate::tree::Tree;
 use base::Set;
 
@@ -22,15 +22,18 @@ const MOMENT: &str = "moment=";
 const GIVEN_UP: &str = "given-up";
 
 /// The model.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Device;
+#[derive(Clone, Default)]
+pub struct Device {
+    /// Asked at each moment; `None`: nobody ends it.
+    go_on: Option<GoOn>,
+}
 
 impl Device {
     /// Makes the state of a line again.
     ///
     /// # Errors
     /// The line is none of this model and recording.
-    pub fn again(self, recording: &Recording, line: &str) -> Result<State, ModelError> {
+    pub fn again(&self, recording: &Recording, line: &str) -> Result<State, ModelError> {
         let wrong = || {
             ModelError::Simulation(format!(
                 "`{line}` is no state of the recording: one is like `moment=7` or `moment=7 given-up`"
@@ -50,6 +53,10 @@ impl Device {
 }
 
 impl Model for Device {
+    fn while_asked(&mut self, go_on: &GoOn) {
+        self.go_on = Some(go_on.clone());
+    }
+
     fn name(&self) -> String {
         NAME.into()
     }
@@ -69,6 +76,9 @@ impl Model for Device {
         let mut trees: Set<(u64, usize)> = Set::default();
         let (mut live, mut done) = (recording.start.clone(), 0);
         for calls in moments(recording) {
+            if self.go_on.as_ref().is_some_and(|go_on| !go_on()) {
+                return Ok(counts);
+            }
             counts.cuts += 1;
             for call in &recording.calls[done..calls] {
                 apply(&mut live, &call.what);
@@ -192,7 +202,7 @@ mod tests {
             parts_max: 1,
         };
         let mut states = Vec::new();
-        let counts = Device.explore(recording, &bound, &mut |state| {
+        let counts = Device::default().explore(recording, &bound, &mut |state| {
             states.push(state);
             true
         });
@@ -216,7 +226,7 @@ mod tests {
         let expected: Vec<String> = [failed, promised, all].into_iter().flat_map(both).collect();
         assert_eq!(lines, expected);
         for state in &states {
-            let again = Device.again(&recording, &state.line).unwrap();
+            let again = Device::default().again(&recording, &state.line).unwrap();
             assert_eq!(again.tree.hash(), state.tree.hash());
             assert_eq!(again.acknowledged, state.acknowledged);
         }
@@ -246,10 +256,13 @@ mod tests {
             total_max: 1,
             parts_max: 1,
         };
-        let why = Device.explore(&tape.recording, &bound, &mut |_| true);
+        let why = Device::default().explore(&tape.recording, &bound, &mut |_| true);
         assert!(why.unwrap_err().to_string().contains("--fail"));
         for line in ["moment=9", "moment=1 given-up", "moment=1 x", "1", ""] {
-            assert!(Device.again(&tape.recording, line).is_err(), "{line}");
+            assert!(
+                Device::default().again(&tape.recording, line).is_err(),
+                "{line}"
+            );
         }
     }
 }

@@ -103,12 +103,13 @@ fn in_words(why: &str) -> String {
         Some("u64" | "usize") => "a whole number from 0 on".into(),
         Some("a boolean") => "true or false".into(),
         Some("a string") => "a text in quotation marks".into(),
-        _ => {
+        _ if why.starts_with("unknown ") => {
             return why
                 .replace("unknown variant", "unknown choice")
                 .replace(", expected one of", "; there are")
                 .replace(", expected", "; there is");
         }
+        _ => return why.into(),
     };
     format!("it must be {what}")
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Data of fsyncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Beside {
+    /// How many there are.
+    pub callers: u64,
     /// Pages, 4 KiB each.
     pub blocks: u64,
     /// Runs of neighbours among them.
@@ -83,6 +85,7 @@ impl Syncs {
         let others = this[0].max(before[0]).saturating_sub(1);
         let mean = |n: usize| (this[n] + before[n]).div_ceil((this[1] + before[1]).max(1));
         Beside {
+            callers: others,
             blocks: others * mean(2),
             runs: others * mean(3),
         }
@@ -120,7 +123,11 @@ mod tests {
     #[test]
     fn those_that_ran_at_the_same_time_are_expected_again_and_once_only() {
         let syncs = Syncs::default();
-        let beside = |blocks, runs| Beside { blocks, runs };
+        let beside = |blocks, callers| Beside {
+            callers,
+            blocks,
+            runs: callers,
+        };
         let all = [need(3), need(1), need(2)].map(|n| syncs.enter(n));
         assert_eq!(syncs.beside(), beside(4, 2));
         drop(all);
@@ -152,6 +159,13 @@ mod tests {
             let next = syncs.enter(need(1));
             drop(std::mem::replace(&mut last, next));
         }
-        assert_eq!(syncs.beside(), Beside { blocks: 1, runs: 1 });
+        assert_eq!(
+            syncs.beside(),
+            Beside {
+                callers: 1,
+                blocks: 1,
+                runs: 1
+            }
+        );
     }
 }

@@ -221,19 +221,26 @@ impl Adapt {
                 continue;
             }
             let single = curve.estimate(blocks / commands);
+            // So many times as long as one command it took, as far as is known before it is learnt.
+            let at_once = (sample.at_once as f64).clamp(1.0, commands);
+            let rounds = commands / at_once;
+            let expected = match sample.work {
+                Work::Fua => rounds * self.overlap.times(at_once) * single,
+                Work::Cached | Work::Flush => commands * single,
+            };
+            if way.is_some() && self.trial == way {
+                self.tried += (span - expected).max(0.0);
+                self.trial = None;
+            }
             let times = match sample.work {
                 Work::Fua => {
-                    if commands > 1.0 {
-                        self.overlap.observe(commands, span, single);
+                    if at_once > 1.0 {
+                        self.overlap.observe(at_once, span / rounds, single);
                     }
-                    self.overlap.times(commands)
+                    rounds * self.overlap.times(at_once)
                 }
                 Work::Cached | Work::Flush => commands,
             };
-            if way.is_some() && self.trial == way {
-                self.tried += (span - times * single).max(0.0);
-                self.trial = None;
-            }
             curve.observe(blocks / commands, span / times, self.decisions);
         }
     }
@@ -252,7 +259,8 @@ impl Adapt {
             true => (Way::Through, Why::Only),
             false => {
                 let share = need.blocks as f64 / all.blocks as f64;
-                self.decide(Question::Data { need: all, dirty }, share)
+                let question = Question::Data { need: all, dirty };
+                self.decide(question, (share, beside.callers))
             }
         };
         let path = match way {
@@ -280,7 +288,7 @@ impl Adapt {
         };
         let (way, why) = match !self.cache || !self.harmless || blocks < 2 {
             true => (Way::Past, Why::Only),
-            false => self.decide(question, 1.0),
+            false => self.decide(question, (1.0, 0)),
         };
         let ending = match way {
             Way::Past => crate::Ending::Ahead,
@@ -289,14 +297,15 @@ impl Adapt {
         (ending, why)
     }
 
-    /// `share`: how much of what the question is about the caller has to pay for.
-    fn decide(&mut self, question: Question, share: f64) -> (Way, Why) {
+    /// `share`: how much of what the question is about the caller has to pay for; `others`: those
+    /// who are put the same question at the same time.
+    fn decide(&mut self, question: Question, (share, others): (f64, u64)) -> (Way, Why) {
         #[cfg(test)]
         if let Some(rng) = &mut self.random {
             let way = [Way::Past, Way::Through][rng.below(2) as usize];
             return (way, Why::Tried);
         }
-        if let Some(way) = self.trial.filter(|_| share < 1.0 && self.followers > 0) {
+        if let Some(way) = self.trial.filter(|_| others > 0 && self.followers > 0) {
             self.followers -= 1;
             return (way, Why::Tried);
         }
@@ -323,7 +332,7 @@ impl Adapt {
         {
             self.tried += extra;
             self.trial = Some(way.other());
-            self.followers = (1.0 / share) as u64 - 1;
+            self.followers = others;
             return (way.other(), Why::Tried);
         }
         (way, why)

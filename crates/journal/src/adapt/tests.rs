@@ -65,6 +65,7 @@ impl Play {
         self.samples.push(Sample {
             work,
             commands: 1,
+            at_once: 1,
             blocks,
             span: Nanos(span as u64),
         });
@@ -298,6 +299,7 @@ fn told(device: Device, overlaps: bool, callers: usize) -> Vec<(DataPath, Why)> 
     play.adapt.observe(&[Sample {
         work: Work::Fua,
         commands: 4,
+        at_once: 4,
         blocks: 4,
         span: Nanos((if overlaps { single } else { 4.0 * single }) as u64),
     }]);
@@ -325,6 +327,7 @@ fn a_trial_is_made_by_all_callers_of_a_group() {
     let past = Sample {
         work: Work::Fua,
         commands: 1,
+        at_once: 1,
         blocks: 1,
         span: Nanos(line(FIG8.fua, 1.0) as u64),
     };

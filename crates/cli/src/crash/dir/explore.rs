@@ -352,6 +352,9 @@ impl<'a> Trial<'a> {
         // No sync mends what is there without any cut.
         let models = self.models.iter().map(AsRef::as_ref);
         let models: Vec<&dyn Model> = models.filter(|m| m.name() != device::NAME).collect();
+        if models.is_empty() {
+            return Ok(vec![OF_DEVICE.into()]);
+        }
         let go_on = || self.stop.signal().is_none();
         let terms = Terms {
             recording: self.recording,

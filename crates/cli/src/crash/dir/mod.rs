@@ -61,15 +61,23 @@ enum Outcome {
 pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     let mut reports = Vec::new();
     let tested = tested(args, &mut reports);
-    if args.json && !reports.is_empty() {
-        // What was found before a failure is told, too.
-        say(&as_json(&reports, args.program.runs.get() > 1)?)?;
+    // What was found before a failure is told, too.
+    let told = match args.json && !reports.is_empty() {
+        true => as_json(&reports, args.program.runs.get() > 1).and_then(|text| say(&text)),
+        false => Ok(()),
+    };
+    match (tested, told) {
+        (Ok(Outcome::Holds), told) => told.map_err(no_verdict),
+        (Ok(Outcome::Findings(words)), _) => Err(failed(words)),
+        (Err(why), _) => Err(no_verdict(why)),
     }
-    match tested {
-        Ok(Outcome::Holds) => Ok(()),
-        Ok(Outcome::Findings(words)) => Err(failed(words)),
-        Err(Failure::Failed(why)) => Err(Failure::Broken(why)),
-        Err(why) => Err(why),
+}
+
+/// The failure of a test that came to no verdict.
+pub fn no_verdict(why: Failure) -> Failure {
+    match why {
+        Failure::Failed(why) => Failure::Broken(why),
+        other => other,
     }
 }
 
@@ -108,10 +116,9 @@ fn tested(args: &CrashArgs, reports: &mut Vec<Report>) -> Result<Outcome, Failur
         return say(&lists.join("\n")).map(|()| Outcome::Holds);
     }
     let bad = results(args, &stop, &runs, reports)?;
-    let untested: Option<String> = runs.iter().find_map(Run::untested);
     let folder = args.out.display();
     let words = match (bad, runs.len()) {
-        (0, _) => return untested.map_or(Ok(Outcome::Holds), |why| Err(failed(why))),
+        (0, _) => return Ok(Outcome::Holds),
         _ if options.state.is_some() => "the state is bad".into(),
         _ if options.lint => "not everything was synced when it was promised".into(),
         (_, 1) => format!("states are bad; {folder} has the findings"),
@@ -182,7 +189,7 @@ fn results(
     runs: &[Run],
     reports: &mut Vec<Report>,
 ) -> Result<usize, Failure> {
-    let mut bad = 0;
+    let (mut bad, mut broke) = (0, None);
     for (nr, run) in runs.iter().enumerate() {
         let out = match runs.len() > 1 {
             true => {
@@ -192,14 +199,34 @@ fn results(
             }
             false => OutFolder::prepare(&args.out)?,
         };
-        match result(args, stop, run, &out, reports) {
-            Ok(is_bad) => bad += usize::from(is_bad),
-            // What was found in other runs is found.
-            Err(why @ Failure::Failed(_)) if bad > 0 => tell(broken(args, why, &out, reports)),
-            Err(why) => return Err(broken(args, why, &out, reports)),
-        }
+        let why = match result(args, stop, run, &out, reports) {
+            Ok(One::Holds) => continue,
+            Ok(One::Bad) => {
+                bad += 1;
+                continue;
+            }
+            Ok(One::NoVerdict(why)) => failed(why),
+            Err(why @ Failure::Failed(_)) => broken(args, why, &out, reports),
+            Err(why) => return Err(why),
+        };
+        // What is found in other runs is found.
+        broke.into_iter().for_each(tell);
+        broke = Some(why);
+    }
+    match broke {
+        Some(why) if bad > 0 => tell(why),
+        Some(why) => return Err(why),
+        None => {}
     }
     Ok(bad)
+}
+
+/// What one recording shows.
+enum One {
+    Holds,
+    Bad,
+    /// Not everything could be looked at, for this reason, and nothing is bad so far.
+    NoVerdict(String),
 }
 
 /// One document: the report, or an array of those of several runs.
@@ -212,49 +239,70 @@ fn as_json(reports: &[Report], several: bool) -> Result<String, Failure> {
     Ok(plain::json(&text.map_err(failed)?))
 }
 
-/// Explores one recording and tells the result; true if it is bad.
+/// Explores one recording and tells the result. It fails if there is no report.
 fn result(
     args: &CrashArgs,
     stop: &Arc<Stop>,
     run: &Run,
     out: &OutFolder,
     reports: &mut Vec<Report>,
-) -> Result<bool, Failure> {
+) -> Result<One, Failure> {
+    let one = |is_bad| if is_bad { One::Bad } else { One::Holds };
     let told: Vec<String> = run.notes.iter().cloned().chain(run.untested()).collect();
     let trial = Trial::new(args, stop, &run.recording, &told)?;
     if let Some(state) = &args.program.state {
         let (words, is_bad) = trial.again(state, out)?;
-        return say(&plain::message(&words)).map(|()| is_bad);
+        return say(&plain::message(&words)).map(|()| one(is_bad));
     }
     if args.program.lint {
         let words = trial.lint()?;
         return match words.is_empty() {
-            true => say("everything was synced at each acknowledgement\n").map(|()| false),
-            false => say(&plain::message(&(words.join("\n") + "\n"))).map(|()| true),
+            true => say("everything was synced at each acknowledgement\n").map(|()| One::Holds),
+            false => say(&plain::message(&(words.join("\n") + "\n"))).map(|()| One::Bad),
         };
     }
-    let (report, short) = trial.run(&again(args, &run.file), out)?;
-    if !args.json {
-        say(&text(&report))?;
+    let (mut report, short) = trial.run(&again(args, &run.file), out)?;
+    let is_bad = report.is_bad();
+    let short = match short {
+        Some(Failure::Failed(why)) => Some(why),
+        Some(signal) => {
+            tell_report(args, report, reports)?;
+            return Err(signal);
+        }
+        None => run.untested(),
+    };
+    let short = short.or((!report.is_whole()).then(|| GAVE_UP.into()));
+    if !is_bad && short.is_some() {
+        report.error.clone_from(&short);
+        explore::written(&report, out)?;
     }
+    let told = tell_report(args, report, reports);
+    match (is_bad, short) {
+        (true, short) => {
+            short.into_iter().for_each(tell);
+            told.unwrap_or_else(tell);
+            Ok(One::Bad)
+        }
+        (false, Some(why)) => Ok(One::NoVerdict(why)),
+        (false, None) => told.map(|()| One::Holds),
+    }
+}
+
+const GAVE_UP: &str = "a model gave up, so that not everything was looked at";
+
+/// Prints a report, or keeps it for one document of all.
+fn tell_report(args: &CrashArgs, report: Report, reports: &mut Vec<Report>) -> Result<(), Failure> {
+    let mut said = match args.json {
+        true => Ok(()),
+        false => say(&text(&report)),
+    };
     if args.program.github {
-        say(&github(&report))?;
+        said = said.and(say(&github(&report)));
     }
-    let (is_bad, is_whole) = (report.is_bad(), report.is_whole());
     if args.json {
         reports.push(report);
     }
-    match short {
-        Some(why @ Failure::Failed(_)) if is_bad => {
-            tell(why);
-            Ok(true)
-        }
-        Some(why) => Err(why),
-        None if !is_bad && !is_whole => Err(failed(
-            "a model gave up, so that not everything was looked at",
-        )),
-        None => Ok(is_bad),
-    }
+    said
 }
 
 /// The command line that makes a state of this recording again, but for the state.

@@ -28,7 +28,7 @@ pub fn models(words: &[String], has_failures: bool) -> Result<Vec<Box<dyn Model>
     };
     let others = |word: &str| -> Option<Result<Box<dyn Model>, String>> {
         if word == device::NAME {
-            return Some(Ok(Box::new(Device)));
+            return Some(Ok(Box::new(Device::default())));
         }
         let model = word.starts_with("posix").then(|| word.parse::<Posix>())?;
         Some(model.map(|model| Box::new(model) as Box<dyn Model>))
@@ -49,7 +49,7 @@ pub fn again(recording: &Recording, text: &str) -> Result<State, String> {
         .ok_or_else(|| format!("`{text}` is no state: it is MODEL LINE, as a finding prints it"))?;
     let state = match BlockModel::parse(word)? {
         Some(model) => model.again(recording, line),
-        None if word == device::NAME => Device.again(recording, line),
+        None if word == device::NAME => Device::default().again(recording, line),
         None => word.parse::<Posix>()?.again(recording, line),
     };
     state.map_err(|e| e.to_string())

@@ -3,7 +3,7 @@
 
 use super::explore::{Measured, Trial};
 use super::record::{self, Recorded};
-use super::{Run, again, cost, judges, models};
+use super::{Run, again, cost, judges, models, no_verdict};
 use crate::args::CrashArgs;
 use crate::campaign::share::{Found, Origin};
 use crate::failure::{Failure, failed, usage};
@@ -150,9 +150,7 @@ pub fn report(
             "states are bad; {} has the findings",
             out.path().display()
         ))),
-        None if !missing && !report.is_whole() => Err(failed(
-            "a model gave up, so that not everything was looked at",
-        )),
+        None if !missing && !report.is_whole() => Err(no_verdict(failed(super::GAVE_UP))),
         None => Ok(()),
     }
 }

@@ -80,6 +80,55 @@ fn findings_and_a_broken_test_end_differently() {
     );
 }
 
+/// What was looked at stands beside the reason why there is no verdict, in all forms of the result.
+#[test]
+fn a_report_keeps_what_was_looked_at_when_there_is_no_verdict() {
+    let room = Room::new();
+    let gives_up = ["--run", "echo a > a", "--model", "posix,device", "--json"];
+    let unmet = [
+        "--run",
+        "echo a > a",
+        "--model",
+        "posix",
+        "--fail",
+        "rename=EIO",
+        "--json",
+    ];
+    for (run, models, wanted) in [
+        (&gives_up[..], 2, "a model gave up"),
+        (&unmet[..], 1, "no such call was made"),
+    ] {
+        let out = room.run(run);
+        assert_eq!(out.status.code(), Some(3), "{}", words(&out));
+        let report: Value = serde_json::from_slice(&out.stdout).expect("one document");
+        let error = report["error"].as_str().expect("why");
+        assert!(error.contains(wanted), "{error}");
+        assert_eq!(report["models"].as_array().map(Vec::len), Some(models));
+        assert!(report["models"][0]["states"].as_u64() > Some(0));
+        assert_eq!(read(&room, "results.json"), text(&out.stdout));
+        assert!(read(&room, "junit.xml").contains("<error"));
+    }
+}
+
+#[test]
+fn no_sync_is_called_needless_where_only_device_is_asked() {
+    let room = Room::new();
+    let run = "echo a > a; sync a; echo b > b; sync b || true; echo saved >> $VARVE_ACKS";
+    let options = [
+        "--run",
+        run,
+        "--model",
+        "device",
+        "--fail",
+        "fsync=EIO@2",
+        "--suggest",
+    ];
+    let out = room.run(&options);
+    let said = words(&out);
+    assert!(said.contains("no sync mends it"), "{said}");
+    assert!(!said.contains("note: sync: "), "{said}");
+}
+
 #[test]
 fn a_file_that_is_broken_without_a_cut_is_a_finding() {
     let room = Room::new();
