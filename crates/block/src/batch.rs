@@ -310,7 +310,7 @@ impl Batch {
         for sent in self.tickets {
             before_last = rt::now();
             let kind = sent.kind;
-            let (one, covers) = self.queue.wait_write(sent);
+            let (one, covers) = self.queue.wait_write(sent, before_last);
             mark = mark.max(covers);
             needs_flush |= one.is_ok() && kind == Kind::FuaByFlush;
             result = result.and(one);

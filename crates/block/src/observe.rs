@@ -121,6 +121,7 @@ impl Observer {
     /// A write of this kind is submitted; `None`: a flush or a REMAP.
     pub fn submitted(&mut self, kind: Option<Kind>) {
         self.period = match kind {
+            _ if !self.on => None,
             Some(Kind::Durable) if self.under_way == 0 => Some(Period::behind(0)),
             Some(Kind::Durable) => self.period,
             _ => None,
@@ -159,7 +160,7 @@ impl Observer {
         } else {
             return;
         }
-        if self.on && done.commands > 0 && done.seen == now && now > done.at {
+        if done.commands > 0 && done.seen == now && now > done.at {
             let at_once = done.at_once.min(done.commands);
             self.push(Work::Fua, (done.commands, at_once), done.blocks, done.at);
         }

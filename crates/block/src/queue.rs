@@ -244,7 +244,7 @@ impl Queue {
             };
             let sent: Vec<Sent> = chunk.iter().map(send).collect();
             let wait = |sent| {
-                let (result, mark) = self.wait_write(sent);
+                let (result, mark) = self.wait_write(sent, Time::default());
                 result.map(|()| mark)
             };
             answers.extend(sent.into_iter().map(wait));
@@ -270,12 +270,12 @@ impl Queue {
             state.begin(&request, kind);
             state.observer.submitted(None);
         }
-        let since = rt::now();
         let ticket = self.submit(request, How::AtOnce);
         let result = self.wait(ticket);
         let mark = {
             let mut state = self.state.lock();
-            state.observer.completed(0, since, result.is_ok());
+            // Beside a REMAP nothing is measured.
+            state.observer.completed(0, Time::default(), result.is_ok());
             match kind {
                 Kind::Durable => WriteMark::NONE,
                 // A REMAP puts no block into the cache.
@@ -483,9 +483,9 @@ impl Queue {
         }
     }
 
-    /// Waits for one command; also answers the mark that covers it.
-    pub(crate) fn wait_write(&self, sent: Sent) -> (Result<(), DevError>, WriteMark) {
-        let since = rt::now();
+    /// Waits for one command; also answers the mark that covers it. `since` is when the
+    /// wait began, if the command is measured.
+    pub(crate) fn wait_write(&self, sent: Sent, since: Time) -> (Result<(), DevError>, WriteMark) {
         let result = self.wait(sent.ticket).map(|_| ());
         let mut state = self.state.lock();
         let blocks = sent.sectors.div_ceil(SECTORS_PER_BLOCK);
@@ -511,6 +511,7 @@ impl Queue {
         if writes().any(|w| w.fua != fua) {
             return None;
         }
+        let state = self.state.lock();
         let work = match self.kind_of(fua) {
             // One flush is sent behind several of them (`send_write`).
             Kind::Durable if self.caps.fua_flushes && commands.len() > 1 => Work::Fua,
@@ -521,7 +522,6 @@ impl Queue {
         };
         let sectors: u64 = writes().map(|w| w.sectors).sum();
         let blocks = sectors.div_ceil(SECTORS_PER_BLOCK);
-        let state = self.state.lock();
         state.observer.begin(work, commands.len() as u64, blocks)
     }
 

@@ -299,8 +299,8 @@ impl Journal {
     }
 
     /// Takes over data of an fsync that is about to wait for transaction `tid`. The data is held
-    /// back ([`DataPath::WithLog`]) and was not added by a handle, because nothing in `tid` depends
-    /// on it. If `tid` still runs, the data goes ahead of its record in the same command; if the
+    /// back ([`DataPath::WithLog`](crate::DataPath::WithLog)) and was not added by a handle,
+    /// because nothing in `tid` depends on it. If `tid` still runs, the data goes ahead of its record in the same command; if the
     /// data cannot be written, the commit goes on without it. The caller checks the outcome
     /// afterwards.
     pub fn lead(&self, tid: Tid, data: Batch) {
