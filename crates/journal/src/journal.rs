@@ -300,9 +300,9 @@ impl Journal {
 
     /// Takes over data of an fsync that is about to wait for transaction `tid`. The data is held
     /// back ([`DataPath::WithLog`](crate::DataPath::WithLog)) and was not added by a handle,
-    /// because nothing in `tid` depends on it. If `tid` still runs, the data goes ahead of its record in the same command; if the
-    /// data cannot be written, the commit goes on without it. The caller checks the outcome
-    /// afterwards.
+    /// because nothing in `tid` depends on it. If `tid` still runs, the data goes ahead of its
+    /// record in the same command; if the data cannot be written, the commit goes on without it.
+    /// The caller checks the outcome afterwards.
     pub fn lead(&self, tid: Tid, data: Batch) {
         let mut state = self.inner.state.lock();
         let running = state.running.as_mut().filter(|r| r.tid == tid);

@@ -98,8 +98,9 @@ fn a_terabyte() {
 
 /// A cache that is full of pages read with direct I/O, and then of pages written, takes what
 /// `cache=` says; beside it there are buffers of reads and spare chunks of pages (4 MiB each), what
-/// finds the pages, a buffer of 1 MiB for each of 16 threads that takes requests, and on a busy machine
-/// some MiB that the allocator keeps for each of them.
+/// finds the pages, and a buffer of 1 MiB for each of 16 threads that takes requests. How many
+/// reads are under way at once depends on what else the machine does, so the least of some mounts
+/// counts: what a mount keeps for good is in each of them.
 #[test]
 fn pages_of_direct_io_keep_the_limit_of_the_cache() {
     const CACHE_MIB: u64 = 48;
@@ -112,18 +113,23 @@ fn pages_of_direct_io_keep_the_limit_of_the_cache() {
     place.mount(&options);
     fs::write(&name, vec![7; 128 << 20]).expect("room");
     place.umount();
-    let serving = Serving::new(&place, &options);
-    let memory = || memory_of(serving.0.id(), "RssAnon:").expect("it serves");
-    let before = memory();
-    assert_eq!(fs::read(&name).expect("there").len(), 128 << 20);
-    let read = memory() - before;
-    fs::write(place.dir().join("other"), vec![8; 128 << 20]).expect("room");
-    let wrote = memory() - before;
-    eprintln!("cache of {CACHE_MIB} MiB: {read} MiB after reading, {wrote} after writing");
-    assert!(read >= CACHE_MIB, "the cache is not full: {read} MiB");
-    assert!(read < CACHE_MIB + 28, "{read} MiB after reading");
-    assert!(wrote < CACHE_MIB + 44, "{wrote} MiB after writing");
-    serving.end(&place);
+    let measured = || {
+        let serving = Serving::new(&place, &options);
+        let memory = || memory_of(serving.0.id(), "RssAnon:").expect("it serves");
+        let before = memory();
+        assert_eq!(fs::read(&name).expect("there").len(), 128 << 20);
+        let read = memory() - before;
+        fs::write(place.dir().join("other"), vec![8; 128 << 20]).expect("room");
+        let wrote = memory() - before;
+        serving.end(&place);
+        eprintln!("cache of {CACHE_MIB} MiB: {read} MiB after reading, {wrote} after writing");
+        assert!(read >= CACHE_MIB, "the cache is not full: {read} MiB");
+        (read, wrote)
+    };
+    let within = |(read, wrote)| read < CACHE_MIB + 20 && wrote < CACHE_MIB + 44;
+    let mounts = 8;
+    let found = (0..mounts).map(|_| measured()).any(within);
+    assert!(found, "more than that in each of {mounts} mounts");
 }
 
 #[test]
