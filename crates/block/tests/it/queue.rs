@@ -341,3 +341,37 @@ fn samples_are_taken_of_work_that_had_the_device_for_itself() {
     ];
     assert_eq!(seen, expected);
 }
+
+#[test]
+fn non_volatile_writes_of_several_tasks_are_one_sample_and_failed_ones_none() {
+    let samples = rt::Sim::new(rt::SimConfig::seeded(1))
+        .run(|| {
+            let queue = Queue::new(Arc::new(Slow(Ram::new(1 << 20))));
+            queue.observe(true);
+            let tasks = [0, 1, 2].map(|n| {
+                let queue = queue.clone();
+                rt::spawn("writer", move || {
+                    let mut plug = queue.plug();
+                    plug.write_fua(Lba(16 * n), Class::Data, block(1));
+                    plug.submit().wait()
+                })
+            });
+            tasks.map(|task| task.join().unwrap().unwrap());
+            let mut plug = queue.plug();
+            plug.write_fua(Lba(1 << 30), Class::Data, block(1));
+            assert!(plug.submit().wait().is_err(), "behind the end");
+            // A cached write is under way when this flush begins.
+            let mut plug = queue.plug();
+            plug.write(Lba(0), Class::Data, block(1));
+            let batch = plug.submit();
+            queue.flush().unwrap();
+            batch.wait().unwrap();
+            queue.take_samples()
+        })
+        .unwrap();
+    let seen: Vec<_> = samples
+        .iter()
+        .map(|s| (s.work, s.commands, s.at_once, s.blocks))
+        .collect();
+    assert_eq!(seen, [(varve_block::Work::Fua, 3, 3, 3)]);
+}
