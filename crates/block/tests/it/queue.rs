@@ -356,7 +356,9 @@ fn non_volatile_writes_of_several_tasks_are_one_sample_and_failed_ones_none() {
                     plug.submit().wait()
                 })
             });
-            tasks.map(|task| task.join().unwrap().unwrap());
+            for task in tasks {
+                task.join().unwrap().unwrap();
+            }
             let mut plug = queue.plug();
             plug.write_fua(Lba(1 << 30), Class::Data, block(1));
             assert!(plug.submit().wait().is_err(), "behind the end");
