@@ -81,10 +81,12 @@ impl Desk {
         rt::foreign(work).unwrap_or(Err(libc::EIO))
     }
 
-    /// Waits for what removed files give back (ring-Q3); false: there is none to wait for.
-    pub(super) fn waits_for_room(&self) -> bool {
+    /// Waits for what removed files give back (ring-Q3), where `deaths` were counted before the
+    /// request. False: there was none to wait for. A file that gave its room back between the
+    /// failure of the request and this call needs no waiting, but the request has to be tried again.
+    pub(super) fn waits_for_room(&self, deaths: u64) -> bool {
         if !self.server.has_dying(false) {
-            return false;
+            return self.server.deaths() != deaths;
         }
         for look in 0..FORGET_LOOKS {
             // One that is open may stay so, or its closing is under way.

@@ -226,12 +226,13 @@ impl Worker {
             }
             let request = entry.delivered();
             let unique = request.head.unique;
+            let deaths = self.desk.server.deaths();
             let mut answer = match desk::starts_threads(&request) {
                 true => self.answer_unbound(request),
                 false => self.desk.answer(request),
             };
             // ring-Q3. A request that failed has left its payload as it was.
-            if answer == Err(libc::ENOSPC) && self.desk.waits_for_room() {
+            if answer == Err(libc::ENOSPC) && self.desk.waits_for_room(deaths) {
                 answer = self.desk.answer(entry.delivered());
             }
             next = entry.answer(self.device.as_fd(), unique, answer);

@@ -75,6 +75,11 @@ impl Server {
         dying.iter().any(nameless)
     }
 
+    /// How many removed inodes have given their room back since the mount.
+    pub(crate) fn deaths(&self) -> u64 {
+        self.nodes.lock().deaths()
+    }
+
     /// Removes a name; the kernel forgets the inode later, if that was the last name.
     fn remove(
         &self,
