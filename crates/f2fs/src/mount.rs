@@ -170,11 +170,17 @@ impl F2fs {
             if let Some(report) = &mut report {
                 report.journal = Some(journal.report.clone());
             }
+            let goes_on = journal.report.kept > 0;
             self.journal_recovery = Some(journal.report);
             self.journal = journal.started;
-            if self.journal.is_some() {
+            if let Some(used) = &self.journal {
                 self.nat.begin_journal();
-                self.segs.home_is_live();
+                match goes_on {
+                    true if journal.seals => self.seal_ring(used)?,
+                    true => {}
+                    false => self.segs.home_is_live(),
+                }
+                self.ring_behind_commit(used);
             }
             self.continue_truncations(&journal.truncs)?;
         }

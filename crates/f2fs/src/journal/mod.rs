@@ -111,14 +111,15 @@ impl Journal {
         (self.plane.memory(), kept)
     }
 
-    /// A journal with nothing in it, that goes on from `start`.
+    /// A journal that goes on from `start`; what is not applied yet is added behind
+    /// ([`keep_redone`](Self::keep_redone)).
     pub fn new(area: JournalArea, options: JournalOptions, start: Start) -> Journal {
         let place = RingPlace {
             first: BlockNo(area.start + u64::from(RING_AT)),
             blocks: area.blocks - RING_AT,
             incarnation: start.incarnation,
         };
-        let ring = Ring::empty(place, start.head, start.epoch);
+        let ring = Ring::empty(place, start.head, start.applied);
         let log = LogState::new(ring, start.usage);
         Journal {
             options,

@@ -49,7 +49,7 @@ impl F2fs {
     }
 
     /// Behind a commit: tells the task what there is to do by now (W1, W2).
-    pub(in crate::journal) fn ring_behind_commit(&self, journal: &Journal) {
+    pub(crate) fn ring_behind_commit(&self, journal: &Journal) {
         let is_first = || journal.committed.lock().len() == 1;
         if self.options.timers && (is_first() || self.apply_due(journal).is_some()) {
             self.ring(&journal.apply_bell);

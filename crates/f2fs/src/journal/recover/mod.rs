@@ -1,5 +1,5 @@
-//! Recovery at mount: what the ring holds behind the pack is redone in memory, one checkpoint
-//! publishes the result, and then the ring begins anew.
+//! Recovery at mount: what the ring holds behind the pack is redone in memory; then the ring goes
+//! on, or one checkpoint publishes the result and the ring begins anew.
 //!
 //! The order:
 //!
@@ -8,15 +8,17 @@
 //! 2. Every block that the chain calls valid is kept from reuse, and the logs continue where the
 //!    chain says (f2fs-mount-M2).
 //! 3. The chain is redone, epoch by epoch ([`replay`]).
-//! 4. A mount for writing writes a checkpoint that says that the last epoch is applied, and then
-//!    begins a new, empty life of the ring.
+//! 4. In a mount for writing either the ring goes on as it is, and what was redone goes home later,
+//!    as after any commit ([`resume`]); or a checkpoint says that the last epoch is applied, and
+//!    then a new, empty life of the ring begins.
 //!
 //! Invariants:
 //! - R1 nothing is changed, in memory or on the device, before the case is known and every record
 //!   of the chain was checked against the volume (against the block that it changes, it is checked
 //!   when it is redone: f2fs-replay-P1 says what a cut or a refusal then leaves);
-//! - R2 until the pack of step 4 is durable nothing is overwritten that the previous pack or the
-//!   ring refers to: after a cut at any moment recovery begins anew at step 1, and finds the same;
+//! - R2 until a pack is durable that has what was redone, nothing is overwritten that the previous
+//!   pack or the ring refers to: after a cut at any moment recovery begins anew at step 1, and
+//!   finds the same, or more where the ring has gone on;
 //! - R3 a ring is redone only onto the pack that it was written behind: the pack says so itself
 //!   (its applied mark has its own version and the volume's UUID). If other software wrote the
 //!   pack, what is in the ring belongs to a state that no longer exists (hazards-F56);
@@ -31,6 +33,7 @@ mod mount;
 mod records;
 mod replay;
 mod report;
+mod resume;
 mod scan;
 #[cfg(test)]
 mod scan_tests;
@@ -40,6 +43,7 @@ mod tables;
 
 use crate::F2fs;
 use crate::journal::capture::redo;
+use crate::journal::ring::Span;
 use crate::journal::{Epoch, Journal};
 use crate::ops::Freeze;
 use crate::options::FsyncMode;
@@ -52,6 +56,7 @@ use ondisk::f2fs::{BlockAddr, Nid, crc};
 use records::Check;
 use replay::Redo;
 pub use report::JournalRecovery;
+use resume::Unapplied;
 use scan::{Known, Reader, Scanned};
 use std::collections::BTreeMap;
 
@@ -71,8 +76,12 @@ pub(crate) struct Recovered {
     pub truncs: BTreeMap<Ino, u64>,
     /// Notes for people.
     pub notes: Vec<String>,
-    /// The journal that goes on, once the ring has a new life.
+    /// The journal that goes on, once the ring has a new life or goes on itself.
     pub started: Option<Journal>,
+    /// What was redone and stays in the ring; `None`: a pack has to publish it.
+    unapplied: Option<Unapplied>,
+    /// What follows in the ring has to be overwritten first (resume-G4).
+    pub seals: bool,
     /// Where it lies.
     area: JournalArea,
     /// The superblock says already what an unused journal says.
@@ -130,6 +139,8 @@ impl F2fs {
             truncs: BTreeMap::new(),
             notes: std::mem::take(&mut chosen.notes),
             started: None,
+            unapplied: None,
+            seals: false,
             area: *area,
             idle: found.facts.idle,
             sb: JournalSuper {
@@ -158,6 +169,12 @@ impl F2fs {
                 self.segs.redo_heads(freeze, &heads)?;
                 recovered.publish = true;
                 if decision != Decision::Nothing {
+                    if self.ring_may_go_on(&found, &recovered) {
+                        let sums = check.sums.into_keys().collect();
+                        recovered.unapplied = Some(Unapplied::new(&found, sums));
+                        // resume-G1.
+                        self.segs.home_is_live();
+                    }
                     self.redo_chain(freeze, &found, &ring, &mut recovered)?;
                 }
             }
@@ -233,6 +250,10 @@ impl F2fs {
                 }
                 other => other,
             })?;
+            if let Some(unapplied) = &mut recovered.unapplied {
+                let start = at;
+                unapplied.add(epoch, Span { start, blocks }, &transaction)?;
+            }
             at = ring.step(at, blocks.into());
             epoch.0 += 1;
         }
@@ -245,6 +266,13 @@ impl F2fs {
         self.space.set_recovered(usage);
         recovered.truncs = std::mem::take(&mut redo.truncs);
         let done = redo.done;
+        // resume-G2.
+        let simple = done.spilled == 0 && done.images == 0 && usage == said;
+        let finished = recovered.truncs.is_empty() && self.orphans.all().is_empty();
+        recovered.unapplied = recovered.unapplied.take().filter(|_| simple && finished);
+        if let Some(unapplied) = &mut recovered.unapplied {
+            unapplied.freed_nids = redo.freed_nids;
+        }
         let report = &mut recovered.report;
         (report.epochs, report.groups, report.records) = (done.epochs, done.groups, done.records);
         (report.nodes_new, report.nodes_freed) = (done.nodes_new, done.nodes_freed);

@@ -37,7 +37,8 @@ impl F2fs {
         .map(Some)
     }
 
-    /// Publishes what was redone, and begins a new life of the ring.
+    /// Lets the ring go on with what was redone, or publishes that and begins a new life of the
+    /// ring.
     ///
     /// # Errors
     /// I/O.
@@ -48,6 +49,11 @@ impl F2fs {
         forced: bool,
     ) -> FsResult<()> {
         let begun = rt::now();
+        if let Some(unapplied) = journal.unapplied.take() {
+            journal.started = Some(self.go_on(journal, unapplied)?);
+            journal.report.publish = rt::now() - begun;
+            return Ok(());
+        }
         let used = self.options.journal.is_some();
         if forced || used {
             self.cp.set_applied(journal.area.uuid, journal.epoch);
@@ -88,6 +94,7 @@ impl F2fs {
         Ok(Start {
             incarnation: sb.incarnation,
             head: recovered.head,
+            applied: recovered.epoch,
             epoch: recovered.epoch,
             usage: self.space.usage(),
             sb: *sb,

@@ -62,6 +62,8 @@ pub(super) struct Done {
     pub nodes_unread: u64,
     /// Nodes that left memory meanwhile.
     pub spilled: u64,
+    /// Images of whole blocks.
+    pub images: u64,
 }
 
 /// The redo of a ring.
@@ -74,6 +76,8 @@ pub(super) struct Redo<'a> {
     inodes: i64,
     /// Truncations under way: from which page on.
     pub truncs: BTreeMap<Ino, u64>,
+    /// Node numbers that became free.
+    pub freed_nids: Vec<Nid>,
     /// Frees of the epoch (P3).
     frees: Vec<(BlockAddr, u32, Log)>,
     /// A block of the last epoch whose data did not survive: only a mutant redoes that epoch.
@@ -101,6 +105,7 @@ impl<'a> Redo<'a> {
             nodes: 0,
             inodes: 0,
             truncs: BTreeMap::new(),
+            freed_nids: Vec::new(),
             frees: Vec::new(),
             torn: None,
             blocks_ahead: Map::default(),
@@ -173,6 +178,7 @@ impl<'a> Redo<'a> {
         record: &Record<'_>,
         before: &mut Map<Nid, Held>,
     ) -> FsResult<()> {
+        self.done.images += u64::from(matches!(record, Record::Page { .. }));
         match *record {
             Record::NodeNew {
                 nid,
@@ -373,6 +379,7 @@ impl<'a> Redo<'a> {
 
     fn free_node(&mut self, ino: Nid, nid: Nid, version: u8) -> FsResult<()> {
         if self.fs.redo_free_node(self.freeze, nid, version)? {
+            self.freed_nids.push(nid);
             self.done.nodes_freed += 1;
             self.nodes -= 1;
             self.blocks -= 1;

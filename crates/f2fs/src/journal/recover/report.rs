@@ -31,6 +31,9 @@ pub struct JournalRecovery {
     pub blocks: u64,
     /// Nodes written before the checkpoint, to bound memory.
     pub spilled: u64,
+    /// Epochs that stay in the ring and go home later; 0: a checkpoint ended the recovery, or there
+    /// was nothing to redo.
+    pub kept: u64,
     /// Blocks of the ring that were read while it was judged.
     pub ring_read: u64,
     /// The chain did not begin where the journal superblock said.
@@ -45,6 +48,7 @@ pub struct JournalRecovery {
     pub scan: Nanos,
     /// Time of the redo.
     pub redo: Nanos,
-    /// Time of the checkpoint that ended recovery, and of the new life of the ring.
+    /// Time of what ended recovery: a flush where the ring goes on; else a checkpoint and the new
+    /// life of the ring.
     pub publish: Nanos,
 }

@@ -16,9 +16,11 @@ use std::sync::Arc;
 pub(crate) struct Start {
     /// Life of the ring.
     pub incarnation: u64,
-    /// Block of the ring where the next transaction begins.
+    /// Block of the ring where the transaction behind that of `applied` begins.
     pub head: u32,
-    /// Committed and applied: the next epoch is the one behind it.
+    /// The durable pack has this epoch.
+    pub applied: Epoch,
+    /// Committed: the next epoch is the one behind it.
     pub epoch: Epoch,
     /// What is in use then.
     pub usage: Usage,
@@ -154,6 +156,15 @@ impl Journal {
     pub fn ring_room(&self) -> (u32, u32) {
         let log = self.log.lock();
         (log.ring.free(), log.ring.place().blocks)
+    }
+
+    /// The epoch behind the newest one in the ring was redone at mount, and is not applied.
+    pub(in crate::journal) fn keep_redone(&self, redone: Committed, span: Span) {
+        let mut log = self.log.lock();
+        log.ring.push(redone.epoch, span);
+        self.plane.kept_instead(0, redone.bytes());
+        self.plane.note_free(log.ring.free());
+        self.committed.lock().push_back(Arc::new(redone));
     }
 
     /// An epoch is durable at `span`; or the pack is about to be that makes it so, and it has no

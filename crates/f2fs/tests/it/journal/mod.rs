@@ -21,6 +21,7 @@ mod lives;
 mod mount_reads;
 mod race;
 mod recover;
+mod resume;
 mod rounds;
 mod space;
 mod supers;

@@ -1,6 +1,6 @@
 //! Recovery brings back everything that was committed before a cut, also if recovery itself is cut.
 
-use super::common::{Mistake, disk, fsck, sim};
+use super::common::{Mistake, disk, fsck, mount, sim};
 use super::foreign::{
     Before, CREATE, Step, committed, made_over, mount_plain, tree, write, written_by_another,
 };
@@ -172,6 +172,16 @@ const STEPS: &[Step] = &[
 
 #[test]
 fn every_kind_of_operation_comes_back() {
+    every_kind_comes_back(false);
+}
+
+/// The same where the ring goes on; unmounting compares what an apply wrote with what there was.
+#[test]
+fn every_kind_of_operation_comes_back_and_the_ring_goes_on() {
+    every_kind_comes_back(true);
+}
+
+fn every_kind_comes_back(goes_on: bool) {
     for step in STEPS {
         for begin in [Before::Beside, Before::Apart, Before::Home] {
             let (content, expected) = committed(step, begin);
@@ -183,13 +193,21 @@ fn every_kind_of_operation_comes_back() {
                 assert_eq!(tree(&fs), expected, "{}, read-only", step.0);
                 fs.unmount().expect("unmounted");
                 assert!(disk.visible() == content, "f2fs-mount-M1: {}", step.0);
-                let fs = mount_plain(&disk).expect(step.0);
+                let fs = match goes_on {
+                    true => mount(&disk, ""),
+                    false => mount_plain(&disk).expect(step.0),
+                };
                 let found = fs.journal_recovery().expect("a journal").clone();
                 // Behind the pack there may be where logs have gone on.
                 let is_home = step.0 == "nothing" && begin == Before::Home;
                 let cases = if is_home { "FI" } else { "I" };
                 assert!(cases.contains(found.case), "{}: {}", step.0, found.message);
                 assert!(!found.miscounted, "{}: {:?}", step.0, fs.mount_notes());
+                // resume-G2.
+                let records = super::SCHEME == "scheme=f2fsj";
+                let simple = records && step.0 != "unlink what is open";
+                let kept = if goes_on && simple { found.epochs } else { 0 };
+                assert_eq!(found.kept, kept, "{}", step.0);
                 assert_eq!(tree(&fs), expected, "{}", step.0);
                 fs.check();
                 fs.unmount().expect("unmounted");
@@ -203,6 +221,16 @@ fn every_kind_of_operation_comes_back() {
 /// A cut at any moment of recovery: the next one finds the same state (recover-R2).
 #[test]
 fn recovery_is_cut_and_begins_anew() {
+    cut_in_recovery(false);
+}
+
+/// The same in the life of a ring that goes on, up to its unmount.
+#[test]
+fn a_ring_that_goes_on_is_cut_and_goes_on_again() {
+    cut_in_recovery(true);
+}
+
+fn cut_in_recovery(goes_on: bool) {
     let busy: Step = ("busy", |fs| {
         for step in STEPS.iter().filter(|s| {
             [
@@ -225,7 +253,10 @@ fn recovery_is_cut_and_begins_anew() {
         let task = {
             let disk = disk.clone();
             rt::spawn("recovery", move || {
-                let fs = mount_plain(&disk).expect("mounted");
+                let fs = match goes_on {
+                    true => mount(&disk, ""),
+                    false => mount_plain(&disk).expect("mounted"),
+                };
                 fs.unmount().expect("unmounted");
             })
         };
