@@ -9,6 +9,7 @@ mod ahead;
 mod applied;
 mod apply;
 mod attack;
+mod chain;
 mod commit;
 mod common;
 mod cuts;
