@@ -83,7 +83,7 @@ impl Desk {
 
     /// Waits for what removed files give back (ring-Q3), where `deaths` were counted before the
     /// request. False: there was none to wait for. A file that gave its room back between the
-    /// failure of the request and this call needs no waiting, but the request has to be tried again.
+    /// failure of the request and this call needs no waiting, but a second try of the request.
     pub(super) fn waits_for_room(&self, deaths: u64) -> bool {
         if !self.server.has_dying(false) {
             return self.server.deaths() != deaths;
