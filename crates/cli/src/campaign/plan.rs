@@ -6,6 +6,7 @@
 
 use super::task::{Input, Task};
 use crate::failure::{Failure, failed, usage};
+use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -294,11 +295,23 @@ impl Plan {
         let path = self.path.clone();
         let why = move |e: std::io::Error| failed(format!("plan {}: {e}", path.display()));
         let file = File::open(&self.path).map_err(&why)?;
-        let lines = BufReader::with_capacity(1 << 18, file).lines();
+        let lines = unzipped(file).map_err(&why)?.lines();
         Ok(lines
             .zip(1..)
             .map(move |(line, n)| Ok((n, line.map_err(&why)?))))
     }
+}
+
+/// The text of a plan, which may be compressed by gzip: one of millions of jobs has gigabytes, and
+/// a fifteenth of them in that form.
+fn unzipped(file: File) -> std::io::Result<Box<dyn BufRead>> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    const READ: usize = 1 << 18;
+    let mut plain = BufReader::with_capacity(READ, file);
+    Ok(match plain.fill_buf()?.starts_with(&GZIP) {
+        true => Box::new(BufReader::with_capacity(READ, MultiGzDecoder::new(plain))),
+        false => Box::new(plain),
+    })
 }
 
 #[cfg(test)]
@@ -347,6 +360,29 @@ mod tests {
             other.contains("build b") && other.contains("build c"),
             "{other}"
         );
+    }
+
+    #[test]
+    fn a_plan_may_be_compressed_and_half_of_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = plan(dir.path());
+        let text = std::fs::read(&path).unwrap();
+        let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        zipped.write_all(&text).unwrap();
+        let zipped = zipped.finish().unwrap();
+        std::fs::write(&path, &zipped).unwrap();
+        let mut jobs = 0;
+        let plan = Plan::open(&path).unwrap();
+        plan.each(|entry| {
+            jobs += usize::from(matches!(entry, Entry::Job(_)));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(jobs, 3);
+        assert_eq!(plan.cells().unwrap(), [["emmc"]]);
+        std::fs::write(&path, &zipped[..zipped.len() - 9]).unwrap();
+        let why = why(&path);
+        assert!(why.contains("plan.jsonl"), "{why}");
     }
 
     #[test]

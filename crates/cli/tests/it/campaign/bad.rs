@@ -142,7 +142,7 @@ fn clocks_that_differ_change_nothing() {
     let year = Duration::from_secs(365 * 24 * 3600);
     let (past, future) = (SystemTime::now() - 30 * year, SystemTime::now() + 30 * year);
     let skew = |store: &str| {
-        let kinds = ["results", "packs", "again"];
+        let kinds = ["results", "packed", "again"];
         let files: Vec<_> = kinds
             .iter()
             .flat_map(|kind| camp.files(store, kind))

@@ -25,7 +25,7 @@ fn working(camp: &Camp) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while camp.results("store").len() < 5 {
+    while camp.makers("store").len() < 5 {
         std::thread::sleep(Duration::from_millis(5));
     }
     child
@@ -69,7 +69,7 @@ fn a_signal_ends_a_worker_in_order_and_keeps_what_is_done() {
         let out = end(working(&camp), signal);
         let said = words(&out);
         assert_eq!(out.status.code(), Some(code), "{said}");
-        let made = camp.results("store").len();
+        let made = camp.makers("store").len();
         assert!(said.contains(&format!("{name}: {made} of ")), "{said}");
         assert!(
             camp.files("store", "attempts").is_empty(),
