@@ -10,6 +10,8 @@
 //! packed/5c..            many results in one file ([`pack`]): those that took milliseconds
 //! attempts/ab/ab12...X   a run that gave no result, with the reason
 //! plans/..               plans, where the Python package keeps them
+//! profiles/ab12..        the profiles that a plan carries, for its workers
+//! programs/ab12..        the program that tasks of a cluster run
 //! damaged/ab12...X       what was found in a place of a result, or of a pack, and was none
 //! ```
 //!
@@ -289,6 +291,38 @@ impl Store {
         part.persist(path).map_err(|e| at(path)(e.error))?;
         self.named(path);
         Ok(())
+    }
+
+    /// Keeps the profiles of a plan, under a name of their content: the file.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn put_profiles(&self, text: &str) -> Result<PathBuf, StoreError> {
+        let name = &sum(text.as_bytes())[..32];
+        let path = self.dir.join("profiles").join(name);
+        self.put_bytes(&path, text.as_bytes())?;
+        Ok(path)
+    }
+
+    /// Keeps the program that runs, under its identity: the file. One that is there is taken.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn put_program(&self, build: &str) -> Result<PathBuf, StoreError> {
+        let path = self.dir.join("programs").join(build);
+        if path.is_file() {
+            return Ok(path);
+        }
+        let own = Path::new("/proc/self/exe");
+        let program = fs::read(own).map_err(at(own))?;
+        let part = self.part(&path, &program)?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        let set = part.as_file().set_permissions(mode);
+        set.map_err(at(&path))?;
+        part.persist(&path).map_err(|e| at(&path)(e.error))?;
+        self.named(&path);
+        self.settle()?;
+        Ok(path)
     }
 
     fn named(&self, path: &Path) {

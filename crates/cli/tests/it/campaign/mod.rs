@@ -6,6 +6,7 @@ mod bad;
 mod ends;
 mod engines;
 mod equal;
+mod profiles;
 
 use crate::program::{command, text, words};
 use crate::store::pack::{self, Named};
@@ -46,6 +47,11 @@ impl Camp {
         let program = self.path("varve");
         fs::copy(env!("CARGO_BIN_EXE_varve"), &program).unwrap();
         self.program = Some(program);
+    }
+
+    /// Runs the program that was built from here on.
+    pub fn as_built(&mut self) {
+        self.program = None;
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
