@@ -1,5 +1,5 @@
-//! Cuts long cases of `crash` into parts of about a minute. A run of `compare`, a job of `paper`, and
-//! a case whose recoveries or chips are cut, are one simulation each and stay whole.
+//! Cuts long cases of `crash` into parts of about a minute. A run of `compare`, a job of `paper`,
+//! and a case whose recoveries or chips are cut, are one simulation each and stay whole.
 
 use super::task::Task;
 use crash::part::Part;

@@ -163,8 +163,8 @@ fn a_node_is_killed_and_the_merge_is_that_of_one_process() {
         .output()
         .unwrap();
     assert!(out.status.success(), "{}", words(&out));
-    // Tasks that are queued again begin minutes later. A build meanwhile puts another program in the
-    // place of this one, which would refuse the plan.
+    // Tasks that are queued again begin minutes later. A build meanwhile puts another program in
+    // the place of this one, which would refuse the plan.
     fs::write(camp.path("built"), "#!/bin/sh\nexit 2\n").unwrap();
     fs::rename(camp.path("built"), camp.path("varve")).unwrap();
     camp.as_built();

@@ -199,9 +199,9 @@ impl Profile {
         Some(overrides::split(device).0).filter(|name| is_path(name))
     }
 
-    /// Gives this process the texts of files, by the names with which device strings name them: from
-    /// here on they are not looked for on the host. A worker of a campaign judges the device that
-    /// was planned with, also where its host does not have the file, or has another one. Called
+    /// Gives this process the texts of files, by the names with which device strings name them:
+    /// from here on they are not looked for on the host. A worker of a campaign judges the device
+    /// that was planned with, also where its host does not have the file, or has another one. Called
     /// once, before the first profile is opened.
     ///
     /// # Panics
