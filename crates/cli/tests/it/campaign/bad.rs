@@ -98,7 +98,7 @@ fn a_full_disk_is_named_and_leaves_only_whole_results() {
     let store = camp.path("store");
     fs::create_dir(&store).unwrap();
     let mounted = tool("mount")
-        .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
+        .args(["-t", "tmpfs", "-o", "size=8k", "tmpfs"])
         .arg(&store)
         .output();
     if !mounted.is_ok_and(|out| out.status.success()) {

@@ -6,7 +6,7 @@ use std::fs;
 /// A comparison, and an exploration at the chips, of the card in `card.toml`.
 fn lines() -> [Vec<&'static str>; 2] {
     let compare = ["compare", "--size", "64", "--workload", SMALL];
-    let crash = ["crash", "--workload", "known:create_delete", "--quick"];
+    let crash = ["crash", "--workload", "known:create_delete"];
     let on = ["--schemes", "jbd2,emmc", "--device", "./card.toml"];
     [[&compare[..], &on].concat(), [&crash[..], &on].concat()]
 }
