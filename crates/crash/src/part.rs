@@ -1,8 +1,8 @@
 //! A long exploration in parts, which hosts that know nothing of each other judge.
 //!
 //! - Each part makes all states, in the same order, and skips those that are equal to one
-//!   before, as a whole exploration does (campaign-C2). Which part judges a state depends on its content
-//!   alone. So each state is judged by one part, and every part counts the same states.
+//!   before, as a whole exploration does (campaign-C2). Which part judges a state depends on its
+//!   content alone. So each state is judged by one part, and every part counts the same states.
 //! - What a state's judgement says depends on no other state, so sums over parts are those of
 //!   the whole. Of findings each part keeps its first ones with their numbers, and the first of all
 //!   parts together are the first of the whole.

@@ -3,7 +3,7 @@
 //! A plan of real cases is made, those of one seed run, and their results are put into the store
 //! under the ids of all other seeds, by the code with which a worker puts them and in an order in
 //! which it would. `VARVE_ROWS` is the number of jobs; below 10 million the growth from a tenth of
-//! them on says what those would take. Each row needs some 3 KB of disk, of which the store has 0.1.
+//! them on says what those would take. A row needs some 3 KB of disk, 0.1 of it in the store.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::program::command;

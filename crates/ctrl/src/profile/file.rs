@@ -201,8 +201,8 @@ impl Profile {
 
     /// Gives this process the texts of files, by the names with which device strings name them:
     /// from here on they are not looked for on the host. A worker of a campaign judges the device
-    /// that was planned with, also where its host does not have the file, or has another one. Called
-    /// once, before the first profile is opened.
+    /// that was planned with, also where its host does not have the file, or has another one.
+    /// Called once, before the first profile is opened.
     ///
     /// # Panics
     /// Files were supplied before.
