@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use work::fsck::{Verdict, second_opinion};
 use work::{Recorder, RunConfig};
 use work::{life, run};
@@ -77,9 +78,33 @@ pub enum Checked {
 /// Environment variable of a worker: the process that started it.
 const PARENT: &str = "VARVE_WORKER_OF";
 
+/// Environment variable of a worker: the file with the profiles that it was given by content.
+const PROFILES: &str = "VARVE_WORKER_PROFILES";
+
+/// That file of this process, which its workers read, too.
+static GIVEN: OnceLock<PathBuf> = OnceLock::new();
+
+/// Gives this process, and every worker that it starts from here on, the profiles of a file: a map
+/// from the name of each to its text, in JSON. Called once.
+///
+/// # Errors
+/// The file cannot be read, or holds something else.
+pub fn give_profiles(file: &Path) -> Result<(), Failure> {
+    let why = |e: &dyn std::fmt::Display| failed(format!("{}: {e}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|e| why(&e))?;
+    let profiles = serde_json::from_str(&text).map_err(|e| why(&e))?;
+    rig::Profile::supply(profiles);
+    let again = GIVEN.set(file.into()).is_err();
+    assert!(!again, "profiles are given once for a process");
+    Ok(())
+}
+
 /// A command that starts `program` as a worker of this process.
 pub fn worker(program: &Path) -> Command {
     let mut command = Command::new(program);
+    if let Some(profiles) = GIVEN.get() {
+        command.env(PROFILES, profiles);
+    }
     command
         .env("TZ", "UTC")
         .env(PARENT, std::process::id().to_string())
@@ -90,12 +115,20 @@ pub fn worker(program: &Path) -> Command {
     command
 }
 
-/// Called by a worker when it begins: it will not outlive the thread that started it, however that
-/// thread ends.
+/// Called by a worker when it begins: it takes the profiles that it is given, and will not outlive
+/// the thread that started it, however that thread ends.
 ///
 /// # Errors
-/// The process that started it has gone already.
-pub fn stay_with_parent() -> Result<(), Failure> {
+/// The process that started it has gone already; the profiles cannot be read.
+pub fn begin() -> Result<(), Failure> {
+    stay_with_parent()?;
+    match std::env::var_os(PROFILES) {
+        Some(profiles) => give_profiles(Path::new(&profiles)),
+        None => Ok(()),
+    }
+}
+
+fn stay_with_parent() -> Result<(), Failure> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     // Without it a worker whose parent was killed works to the end of its task.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -113,7 +146,7 @@ pub fn stay_with_parent() -> Result<(), Failure> {
 
 /// Runs as the worker: reads one configuration and answers the result of its run.
 pub fn serve() -> Result<(), Failure> {
-    stay_with_parent()?;
+    begin()?;
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
     let job: Job = serde_json::from_str(&text).map_err(failed)?;

@@ -17,6 +17,7 @@ use super::check::{CheckOptions, Checker};
 use super::device::Remains;
 use super::nand::{self, Cuts, NandBound};
 use super::oracle::Oracle;
+use super::part::Part;
 use super::traced::{Traced, trace, trace_recovery};
 use super::{Judgement, Loss, Target};
 use crate::CrashError;
@@ -174,6 +175,9 @@ pub struct Finding {
     pub loss: Loss,
     /// The operations that had begun before the cut, one line each.
     pub story: Vec<String>,
+    /// In a [`Part`]: how many states the bound had selected before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<u64>,
 }
 
 /// What is lost in all states that were cut at one position of the workload.
@@ -310,6 +314,20 @@ pub fn explore(
     explore_until(setup, reach, Until::Done, batch, watch)
 }
 
+/// Explores a part of a case that [has parts](super::plan::Job::has_parts).
+///
+/// # Errors
+/// As [`explore`].
+pub fn explore_part(
+    setup: &Setup,
+    reach: &Reach,
+    part: Part,
+    batch: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Explored, CrashError> {
+    explored(setup, reach, (Until::Done, Some(part)), batch, watch)
+}
+
 /// Explores a case at the block seam as [`explore`] does, and ends early if `until` says so: then
 /// [`Explored::judged`] says after how many states.
 ///
@@ -319,6 +337,16 @@ pub fn explore_until(
     setup: &Setup,
     reach: &Reach,
     until: Until,
+    batch: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Explored, CrashError> {
+    explored(setup, reach, (until, None), batch, watch)
+}
+
+fn explored(
+    setup: &Setup,
+    reach: &Reach,
+    (until, part): (Until, Option<Part>),
     batch: usize,
     watch: &mut Watch<'_>,
 ) -> Result<Explored, CrashError> {
@@ -339,6 +367,7 @@ pub fn explore_until(
         reach,
         batch,
         until,
+        part,
         seen: Set::default(),
         out: Explored {
             failure,
@@ -398,6 +427,7 @@ struct Explorer<'a, 'w> {
     reach: &'a Reach,
     batch: usize,
     until: Until,
+    part: Option<Part>,
     seen: Set<(u64, u64)>,
     out: Explored,
     watch: &'a mut Watch<'w>,
@@ -420,13 +450,20 @@ impl Explorer<'_, '_> {
     ) -> Result<(), CrashError> {
         self.out.points += 1;
         let mut fresh: Vec<(Choice, Image)> = Vec::new();
+        let mut orders = Vec::new();
         let (out, seen, epoch) = (&mut self.out, &mut self.seen, oracle.epoch());
+        let part = self.part;
         let counted = cursor.each_choice(&self.bound, &mut |choice| {
             out.enumerated += 1;
             let hash = cursor.content_hash(&choice);
+            let hash = hash.expect("the cut names its own choices");
             // C2.
-            match seen.insert((hash.expect("the cut names its own choices"), epoch)) {
-                true => fresh.push((choice.clone(), cursor.image(&choice))),
+            match seen.insert((hash, epoch)) {
+                true if part.is_none_or(|part| part.has(hash)) => {
+                    fresh.push((choice.clone(), cursor.image(&choice)));
+                    orders.push(out.enumerated);
+                }
+                true => {}
                 false => out.deduplicated += 1,
             }
             true
@@ -438,14 +475,19 @@ impl Explorer<'_, '_> {
             id.0.push((point, choice.clone()));
             id
         };
-        for batch in fresh.chunks(self.batch.max(1)) {
+        let size = self.batch.max(1);
+        for (batch, orders) in fresh.chunks(size).zip(orders.chunks(size)) {
             if let Some((choice, _)) = batch.first() {
                 (self.watch)(&id(choice).to_string());
             }
             let images: Vec<Image> = batch.iter().map(|(_, image)| image.clone()).collect();
             let (until, out) = (self.until, &mut self.out);
             self.checker.check(oracle, &images, &mut |n, judgement| {
+                let kept = out.findings.len();
                 out.count(|| id(&batch[n].0).to_string(), run_at, oracle, judgement);
+                for finding in &mut out.findings[kept..] {
+                    finding.order = part.map(|_| orders[n]);
+                }
                 out.nested += u64::from(!outer.0.is_empty());
                 !until.ends(out)
             })?;
@@ -534,6 +576,7 @@ impl Explored {
                 loss: judgement.loss,
                 violations: judgement.violations,
                 story: oracle.story(),
+                order: None,
             });
         }
     }

@@ -3,6 +3,7 @@
 
 use super::campaign::{Explored, Look, Reach};
 use super::case::Case;
+use super::part;
 use super::subject;
 use crate::CrashError;
 use rig::Scheduler;
@@ -21,6 +22,16 @@ pub struct Job {
     pub reach: Reach,
     /// A positive control: some of them must show damage, otherwise the explorer is blind.
     pub control: bool,
+    /// Only these of its states; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<part::Part>,
+}
+
+impl Job {
+    /// Whether it can be explored in parts ([why not](super::part)).
+    pub fn has_parts(&self) -> bool {
+        self.part.is_none() && self.reach.nested == 0 && self.case.device.starts_with("spec:")
+    }
 }
 
 /// A finished job.
@@ -153,6 +164,7 @@ impl Request {
                         },
                         reach: self.reach,
                         control: scheme.as_str() == CONTROL,
+                        part: None,
                     });
                 }
             }

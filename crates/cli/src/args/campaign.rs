@@ -26,7 +26,8 @@ pub enum CampaignCommand {
                   combination of those is one comparison. docs/use/campaign.md has examples."
 )]
 pub struct PlanArgs {
-    /// Seconds that a share of a `crash --dir` takes, about.
+    /// Seconds that a job takes, about, where one can be cut: a share of a `crash --dir`, a part of
+    /// a long case of `crash`.
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = seconds)]
     pub job_seconds: f64,
     /// A file of TOML, or the command line of a `compare`, `crash` or `paper`.

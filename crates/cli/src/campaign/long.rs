@@ -1,6 +1,7 @@
-//! The remark of `plan` on jobs that take long and are not cut: a run of `compare`, a case of
-//! `crash` and a job of `paper` are one simulation each, of which no part can be made without those
-//! before it. Whoever plans the time of a cluster's tasks has to know them.
+//! The remark of `plan` on jobs that take long and are not [cut](super::cut): a run of `compare`, a
+//! case of `crash` whose recoveries or chips are cut, and a job of `paper` are one simulation each,
+//! of which no part can be made without those before it. Whoever plans the time of a cluster's
+//! tasks has to know them.
 
 use super::status::span;
 use super::task::Task;

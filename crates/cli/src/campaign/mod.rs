@@ -1,7 +1,9 @@
 //! `varve campaign`: many jobs of `compare`, `crash` or `paper`, made by workers that share a
 //! folder and nothing else, and merged as if one process had made them.
 
+mod build;
 mod cost;
+mod cut;
 mod dask;
 mod gate;
 mod hands;
@@ -52,7 +54,7 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
         first.check()?;
     }
     let out = BufWriter::new(stdout());
-    let mut writer = Writer::begin(out, task::build()?, &spec.command)?;
+    let mut writer = Writer::begin(out, build::build()?, &spec.command)?;
     let (mut seconds, mut ids, mut long) = (0.0, BTreeSet::new(), Long::default());
     for (words, cell) in cells {
         let line = words.join(" ");
@@ -60,9 +62,12 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
         cell.each(&mut |task| {
             let cost = cost::of(&task);
             let name = matches!(cell, Cell::Compare(_)).then(|| task.name());
-            seconds += cost;
-            long.look(&task, cost);
-            let new = ids.insert(store::Id::of(&writer.job(task, cost)?));
+            let mut new = true;
+            for (task, cost) in cut::cut(task, cost, args.job_seconds) {
+                seconds += cost;
+                long.look(&task, cost);
+                new &= ids.insert(store::Id::of(&writer.job(task, cost)?));
+            }
             // A case of `crash` may belong to two groups; it runs once.
             match name.filter(|_| !new) {
                 Some(name) => Err(usage(format!("`{line}` asks again for {name}"))),

@@ -1,18 +1,23 @@
 //! The file of a plan: a head, then each command line with the jobs that it asks for, one a line,
-//! and an end that says whether all of it is there.
+//! and an end that says whether all of it is there. A device of a file of its own stands in it as a
+//! whole, before the first job that names it, so that every host judges the same device.
 //!
 //! It is read line by line, so a plan may be larger than memory. Nobody may act on a line before
 //! the whole file was read once: only its end shows whether it was changed.
 
+use super::store::{Store, sum};
 use super::task::{Input, Task};
 use crate::failure::{Failure, failed, usage};
+use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 /// Version of the layout.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// How the line of a command line begins.
 const CELL: &str = "{\"cell\":";
 
@@ -55,8 +60,19 @@ struct End {
 enum Line {
     Plan(Head),
     Cell(Vec<String>),
+    Profile(Profile),
     Job(Box<Planned>),
     End(End),
+}
+
+/// The text of a profile that jobs name by its file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Profile {
+    /// The file, as the jobs name it.
+    #[serde(flatten)]
+    pub of: Input,
+    /// Its content.
+    pub text: String,
 }
 
 /// What stands between head and end.
@@ -72,6 +88,7 @@ pub struct Writer<W: Write> {
     out: W,
     hasher: blake3::Hasher,
     head: Head,
+    profiles: BTreeMap<PathBuf, String>,
     jobs: u64,
 }
 
@@ -90,6 +107,7 @@ impl<W: Write> Writer<W> {
             out,
             hasher: blake3::Hasher::new(),
             head: head.clone(),
+            profiles: BTreeMap::new(),
             jobs: 0,
         };
         writer.line(&Line::Plan(head))?;
@@ -110,6 +128,9 @@ impl<W: Write> Writer<W> {
     /// A file that it names cannot be read; it cannot be written.
     pub fn job(&mut self, task: Task, cost: f64) -> Result<String, Failure> {
         let inputs = task.inputs()?;
+        for input in inputs.iter().filter(|input| input.profile) {
+            self.profile(input)?;
+        }
         let id = task.id(&self.head.build, &inputs)?;
         self.jobs += 1;
         self.line(&Line::Job(Box::new(Planned {
@@ -120,6 +141,23 @@ impl<W: Write> Writer<W> {
             task,
         })))?;
         Ok(id)
+    }
+
+    /// Writes the text of a profile, once.
+    fn profile(&mut self, input: &Input) -> Result<(), Failure> {
+        let name = input.path.display();
+        match self.profiles.get(&input.path) {
+            Some(sum) if *sum == input.sum => return Ok(()),
+            Some(_) => return Err(failed(format!("{name} was changed while it was planned"))),
+            None => {}
+        }
+        let text = std::fs::read_to_string(&input.path);
+        let text = text.map_err(|e| failed(format!("{name}: {e}")))?;
+        self.profiles.insert(input.path.clone(), input.sum.clone());
+        self.line(&Line::Profile(Profile {
+            of: input.clone(),
+            text,
+        }))
     }
 
     /// Ends the plan: the number of its jobs.
@@ -151,6 +189,8 @@ pub struct Plan {
     path: PathBuf,
     /// Its first line.
     pub head: Head,
+    /// The profiles that [`each`](Self::each) came by, by the names of their files.
+    profiles: RefCell<BTreeMap<PathBuf, Profile>>,
 }
 
 impl Plan {
@@ -166,6 +206,7 @@ impl Plan {
                 build: String::new(),
                 command: String::new(),
             },
+            profiles: RefCell::default(),
         };
         let first = plan.lines()?.next();
         let (_, text) = first.ok_or_else(|| plan.wrong(1, "it is empty"))??;
@@ -220,6 +261,7 @@ impl Plan {
                 Line::Plan(_) if number == 1 => {}
                 Line::Plan(_) => return Err(self.wrong(number, "another plan begins here")),
                 Line::Cell(words) => each(Entry::Cell(words))?,
+                Line::Profile(profile) => self.carries(number, profile)?,
                 Line::Job(job) => {
                     jobs += 1;
                     self.check(number, jobs, &job)?;
@@ -277,11 +319,72 @@ impl Plan {
                 "its job is not the one of its id; a plan is not edited, but made anew",
             ));
         }
+        let profiles = self.profiles.borrow();
+        let other = |input: &&Input| profiles.get(&input.path).is_some_and(|p| p.of != **input);
+        if let Some(input) = job.inputs.iter().find(other) {
+            let why = format!(
+                "its {} is not the one that the plan carries",
+                input.path.display()
+            );
+            return Err(self.wrong(line, &why));
+        }
         if number != job.number {
             let why = format!("it is job {}, but job {number} was expected", job.number);
             return Err(self.wrong(line, &why));
         }
         Ok(())
+    }
+
+    fn carries(&self, line: u64, profile: Profile) -> Result<(), Failure> {
+        if sum(profile.text.as_bytes()) != profile.of.sum {
+            let why = format!(
+                "its text is not the {} that was planned with; plan anew",
+                profile.of.path.display()
+            );
+            return Err(self.wrong(line, &why));
+        }
+        let path = profile.of.path.clone();
+        self.profiles.borrow_mut().insert(path, profile);
+        Ok(())
+    }
+
+    /// The profiles that the plan carries, of which [`each`](Self::each) has come by all, by the
+    /// names of their files.
+    ///
+    /// # Errors
+    /// A file of such a name is here and is another one.
+    pub fn profiles(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let mut texts = BTreeMap::new();
+        for (path, profile) in self.profiles.borrow().iter() {
+            // Where there is no such file, the text is enough.
+            if path.exists() {
+                profile.of.check()?;
+            }
+            texts.extend(
+                path.to_str()
+                    .map(|path| (path.into(), profile.text.clone())),
+            );
+        }
+        Ok(texts)
+    }
+
+    /// Makes this process and its workers open the profiles that the plan carries. For the workers
+    /// they are put into the store.
+    ///
+    /// # Errors
+    /// As [`profiles`](Self::profiles); the host refuses.
+    pub fn supply(&self, store: &Store) -> Result<(), Failure> {
+        let profiles = self.profiles()?;
+        if profiles.is_empty() {
+            return Ok(());
+        }
+        let text = serde_json::to_string(&profiles).expect("plain data serialises");
+        crate::worker::give_profiles(&store.put_profiles(&text).map_err(failed)?)
+    }
+
+    /// Whether the plan carries the file, so that nobody has to look for it.
+    pub fn has(&self, input: &Input) -> bool {
+        self.profiles.borrow().contains_key(&input.path)
     }
 
     fn wrong(&self, line: u64, why: &str) -> Failure {
@@ -294,11 +397,23 @@ impl Plan {
         let path = self.path.clone();
         let why = move |e: std::io::Error| failed(format!("plan {}: {e}", path.display()));
         let file = File::open(&self.path).map_err(&why)?;
-        let lines = BufReader::with_capacity(1 << 18, file).lines();
+        let lines = unzipped(file).map_err(&why)?.lines();
         Ok(lines
             .zip(1..)
             .map(move |(line, n)| Ok((n, line.map_err(&why)?))))
     }
+}
+
+/// The text of a plan, which may be compressed by gzip: one of millions of jobs has gigabytes, and
+/// a fifteenth of them in that form.
+fn unzipped(file: File) -> std::io::Result<Box<dyn BufRead>> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    const READ: usize = 1 << 18;
+    let mut plain = BufReader::with_capacity(READ, file);
+    Ok(match plain.fill_buf()?.starts_with(&GZIP) {
+        true => Box::new(BufReader::with_capacity(READ, MultiGzDecoder::new(plain))),
+        false => Box::new(plain),
+    })
 }
 
 #[cfg(test)]
@@ -350,6 +465,29 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_may_be_compressed_and_half_of_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = plan(dir.path());
+        let text = std::fs::read(&path).unwrap();
+        let mut zipped = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        zipped.write_all(&text).unwrap();
+        let zipped = zipped.finish().unwrap();
+        std::fs::write(&path, &zipped).unwrap();
+        let mut jobs = 0;
+        let plan = Plan::open(&path).unwrap();
+        plan.each(|entry| {
+            jobs += usize::from(matches!(entry, Entry::Job(_)));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(jobs, 3);
+        assert_eq!(plan.cells().unwrap(), [["emmc"]]);
+        std::fs::write(&path, &zipped[..zipped.len() - 9]).unwrap();
+        let why = why(&path);
+        assert!(why.contains("plan.jsonl"), "{why}");
+    }
+
+    #[test]
     fn a_plan_that_was_edited_is_refused_by_line() {
         let dir = tempfile::tempdir().unwrap();
         let path = plan(dir.path());
@@ -383,7 +521,7 @@ mod tests {
             (text[..text.len() / 2].into(), "cannot be read"),
             (String::new(), "line 1: it is empty"),
             ("{}".into(), "line 1: it is no plan"),
-            (text.replace("\"version\":1", "\"version\":9"), "version 9"),
+            (text.replace("\"version\":2", "\"version\":9"), "version 9"),
         ] {
             std::fs::write(&path, changed).unwrap();
             let why = why(&path);

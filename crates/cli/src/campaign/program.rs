@@ -6,7 +6,7 @@ use super::plan::Writer;
 use super::share::{Found, Job};
 use super::spec::Cell;
 use super::task::Task;
-use super::{status, task};
+use super::{build, status};
 use crate::args::CrashArgs;
 use crate::crash::dir::shares;
 use crate::failure::{Failure, failed, tell};
@@ -51,7 +51,7 @@ pub fn plan(args: &CrashArgs, words: &[String], seconds: f64) -> Result<(), Fail
         .clamp(1.0, measured.trees.max(1) as f64) as u64;
     let cost = measured.making + judging / count as f64;
     let files = named_files(&args);
-    let mut writer = Writer::begin(BufWriter::new(stdout()), task::build()?, "crash")?;
+    let mut writer = Writer::begin(BufWriter::new(stdout()), build::build()?, "crash")?;
     writer.cell(words.clone())?;
     for share in 0..count {
         let job = Job {
@@ -123,7 +123,7 @@ fn named_files(args: &CrashArgs) -> Vec<PathBuf> {
 /// # Errors
 /// Standard input holds no job.
 pub fn serve() -> Result<(), Failure> {
-    crate::worker::stay_with_parent()?;
+    crate::worker::begin()?;
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
     let job: Job = serde_json::from_str(&text).map_err(failed)?;

@@ -1,8 +1,9 @@
 //! The store as the commands on one machine use it: what is there is taken, what is made is kept,
 //! so a command that was stopped goes on where it was.
 
+use super::build::build;
 use super::store::{By, Run, Store, StoreError};
-use super::task::{Task, build};
+use super::task::Task;
 use crate::failure::{Failure, failed, tell};
 use std::path::Path;
 use std::time::Instant;

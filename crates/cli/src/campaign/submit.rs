@@ -45,7 +45,7 @@ pub fn submit(args: &SubmitArgs) -> Result<(), Failure> {
         TASKS_MAX
     };
     let tasks = tasks.clamp(1, jobs.min(most));
-    let script = script(args, tasks)?;
+    let script = script(args, &program(&shelf, &args.store)?, tasks)?;
     if args.dry_run {
         return say(&script);
     }
@@ -56,8 +56,21 @@ pub fn submit(args: &SubmitArgs) -> Result<(), Failure> {
     ))
 }
 
-fn script(args: &SubmitArgs, tasks: u64) -> Result<String, Failure> {
-    let program = std::env::current_exe().map_err(|e| failed(format!("own program: {e}")))?;
+/// The program that tasks run: a copy in the store. A task may begin hours later, as one does whose
+/// node was lost; by then a build or an update may have put another program in the place of this
+/// one, and that refuses the plan. Where the store may hold no programs it is this one.
+fn program(shelf: &Shelf, store: &Path) -> Result<PathBuf, Failure> {
+    let own = std::env::current_exe().map_err(|e| failed(format!("own program: {e}")))?;
+    let mount = rustix::fs::statvfs(store);
+    let barred =
+        |mount: rustix::fs::StatVfs| mount.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
+    match mount.is_ok_and(barred) {
+        true => Ok(own),
+        false => absolute(&shelf.store.put_program(&shelf.build).map_err(failed)?),
+    }
+}
+
+fn script(args: &SubmitArgs, program: &Path, tasks: u64) -> Result<String, Failure> {
     let throttle = args.throttle.map_or(String::new(), |n| format!("%{n}"));
     let mut text = String::from("#!/bin/sh\n");
     let mut option = |words: String| {
@@ -88,7 +101,7 @@ fn script(args: &SubmitArgs, tasks: u64) -> Result<String, Failure> {
     let _ = writeln!(
         text,
         "exec {} campaign work --plan {} --store {} --share \"$SLURM_ARRAY_TASK_ID/{tasks}\" --workers {}",
-        quoted(&program)?,
+        quoted(program)?,
         quoted(&plan)?,
         quoted(&store)?,
         args.cpus

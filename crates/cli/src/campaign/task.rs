@@ -8,11 +8,12 @@ use super::store::sum;
 use crate::failure::{Failure, failed};
 use crate::paper::worker::AnyJob;
 use crate::worker;
+use crash::part::Part;
 use crash::plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The text of a job, kept as it is, because its bytes give its id.
@@ -36,18 +37,9 @@ pub struct Input {
     pub path: PathBuf,
     /// Checksum of its content.
     pub sum: String,
-}
-
-/// The hash of the program that runs: results of another are other results. The bytes of the
-/// program itself are exact, where a hash of sources would miss compiler, features and profile.
-pub fn build() -> Result<String, Failure> {
-    let why = |e| failed(format!("own program: {e}"));
-    // The program that runs, even where another has been put in its place. It is read in parts:
-    // memory for all of it would cost more than the hash.
-    let program = File::open("/proc/self/exe").map_err(why)?;
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(program).map_err(why)?;
-    Ok(hasher.finalize().to_hex()[..32].into())
+    /// It is the profile of a device: its text is enough, and no other program reads the file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub profile: bool,
 }
 
 /// Of a [`worker::Done`], what the checker says.
@@ -80,6 +72,18 @@ impl Task {
     /// A share of the states of a recording.
     pub fn program(job: &share::Job) -> Task {
         Task::Program(raw(job))
+    }
+
+    /// Which part of its case it is, where a case was cut.
+    pub fn part(&self) -> Option<Part> {
+        match self {
+            // Most jobs are none, and to read one takes longer than to look for the word.
+            Task::Crash(text) if text.get().contains("\"part\":") => {
+                let job: Option<plan::Job> = serde_json::from_str(text.get()).ok();
+                job.and_then(|job| job.part)
+            }
+            _ => None,
+        }
     }
 
     /// The text for its worker.
@@ -116,7 +120,10 @@ impl Task {
             // Neither its number nor its group changes what is found.
             Task::Crash(text) => {
                 let job: plan::Job = serde_json::from_str(text.get()).map_err(failed)?;
-                let text = serde_json::to_string(&(&job.case, &job.reach));
+                let text = match job.part {
+                    None => serde_json::to_string(&(&job.case, &job.reach)),
+                    Some(part) => serde_json::to_string(&(&job.case, &job.reach, part)),
+                };
                 ("crash", text.expect("plain data serialises"))
             }
         };
@@ -142,8 +149,12 @@ impl Task {
                     )
                 })
             }
-            Task::Crash(_) => serde_json::from_str(text)
-                .map_or(text.into(), |job: plan::Job| job.case.to_string()),
+            Task::Crash(_) => {
+                serde_json::from_str(text).map_or(text.into(), |job: plan::Job| match job.part {
+                    None => job.case.to_string(),
+                    Some(part) => format!("{part} of {}", job.case),
+                })
+            }
             Task::Paper(_) => text.into(),
             Task::Program(_) => {
                 serde_json::from_str(text).map_or(text.into(), |job: share::Job| {
@@ -180,9 +191,9 @@ impl Task {
 }
 
 impl Input {
-    fn read(path: PathBuf) -> Result<Input, Failure> {
+    fn read((path, profile): (PathBuf, bool)) -> Result<Input, Failure> {
         let sum = content(&path)?;
-        Ok(Input { path, sum })
+        Ok(Input { path, sum, profile })
     }
 
     /// Checks that the file is the one that was planned with.
@@ -205,22 +216,26 @@ fn content(path: &Path) -> Result<String, Failure> {
     Ok(sum(&bytes))
 }
 
-/// The files in a job: recordings, devices of a file, what judges name.
-fn named(value: &Value, paths: &mut Vec<PathBuf>) {
+/// The files in a job: recordings, devices of a file, what judges name. `true` stands beside
+/// profiles of devices.
+fn named(value: &Value, paths: &mut Vec<(PathBuf, bool)>) {
+    let texts = |value: &Value| -> Vec<String> {
+        let items = value.as_array().into_iter().flatten();
+        items.filter_map(Value::as_str).map(String::from).collect()
+    };
     match value {
         Value::Object(fields) => {
             for (key, value) in fields {
                 match (key.as_str(), value.as_str()) {
-                    ("recording", Some(path)) => paths.push(path.into()),
+                    ("recording", Some(path)) => paths.push((path.into(), false)),
                     ("files", None) => {
-                        let files = value.as_array().into_iter().flatten();
-                        paths.extend(files.filter_map(Value::as_str).map(PathBuf::from));
+                        paths.extend(texts(value).into_iter().map(|path| (path.into(), false)));
                     }
-                    ("device", Some(profile)) => {
-                        let file = profile.split(',').next().unwrap_or_default();
-                        if file.ends_with(".toml") {
-                            paths.push(file.into());
-                        }
+                    ("device", Some(device)) => paths.extend(profile(device)),
+                    ("words", None) => {
+                        let words = texts(value);
+                        let devices = args_of("--device", &words);
+                        paths.extend(devices.filter_map(profile));
                     }
                     _ => named(value, paths),
                 }
@@ -229,6 +244,22 @@ fn named(value: &Value, paths: &mut Vec<PathBuf>) {
         Value::Array(items) => items.iter().for_each(|item| named(item, paths)),
         _ => {}
     }
+}
+
+/// The values of an option in a command line.
+fn args_of<'a>(option: &'a str, words: &'a [String]) -> impl Iterator<Item = &'a str> {
+    words.iter().enumerate().filter_map(move |(n, word)| {
+        match word.strip_prefix(option)?.strip_prefix('=') {
+            Some(value) => Some(value),
+            None if word == option => words.get(n + 1).map(String::as_str),
+            None => None,
+        }
+    })
+}
+
+/// The file of a device string, where it names one.
+fn profile(device: &str) -> Option<(PathBuf, bool)> {
+    rig::Profile::file_of(device).map(|file| (file.into(), true))
 }
 
 #[cfg(test)]
@@ -253,6 +284,7 @@ mod tests {
         let input = Input {
             path: "x".into(),
             sum: "1".into(),
+            profile: false,
         };
         assert_ne!(one, case(0, "ace:1", 3).id("b", &[input]).unwrap());
     }
@@ -270,6 +302,37 @@ mod tests {
         assert_ne!(task.inputs().unwrap(), before);
         let why = before[0].check().unwrap_err().to_string();
         assert!(why.contains("card.toml is not the file"), "{why}");
+    }
+
+    #[test]
+    fn a_device_is_a_file_wherever_it_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let file = dir.path().join(name);
+            fs::write(&file, name).unwrap();
+            file.display().to_string()
+        };
+        let (card, bare, check) = (file("card.toml"), file("bare"), file("check.toml"));
+        let profiles = |job: serde_json::Value| {
+            let inputs = Task::Crash(raw(&job)).inputs().unwrap().into_iter();
+            let name = |input: Input| (input.path.display().to_string(), input.profile);
+            inputs.map(name).collect::<Vec<_>>()
+        };
+        // A path needs no ending, and a list of options has devices, too.
+        let job = serde_json::json!({"case": {"device": bare}});
+        assert_eq!(profiles(job), [(bare, true)]);
+        for words in [
+            vec!["--device".into(), card.clone()],
+            vec![format!("--device={card}")],
+        ] {
+            let job = serde_json::json!({"words": words, "files": [check]});
+            assert_eq!(
+                profiles(job),
+                [(card.clone(), true), (check.clone(), false)]
+            );
+        }
+        let job = serde_json::json!({"device": "spec:emmc", "words": ["--device", "nand"]});
+        assert_eq!(profiles(job), []);
     }
 
     #[test]

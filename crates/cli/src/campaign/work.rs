@@ -45,6 +45,10 @@ pub fn work(args: &WorkArgs) -> Result<(), Failure> {
         }
         Ok(())
     })?;
+    plan.supply(&shelf.store)?;
+    for job in &mut mine {
+        job.inputs.retain(|input| !plan.has(input));
+    }
     if mine.is_empty() {
         return say("no job of the plan is in this part: nothing to do\n");
     }

@@ -259,6 +259,7 @@ mod tests {
             },
             reach: Reach::default(),
             control: false,
+            part: None,
         };
         (0..count).map(job).collect()
     }

@@ -36,7 +36,7 @@ pub enum Line<D = Box<Explored>> {
 
 /// Works until standard input ends.
 pub fn serve() -> Result<(), Failure> {
-    crate::worker::stay_with_parent()?;
+    crate::worker::begin()?;
     let mut volumes = Volumes::default();
     for line in std::io::stdin().lock().lines() {
         let task: Task = serde_json::from_str(&line.map_err(failed)?).map_err(failed)?;
@@ -60,7 +60,12 @@ fn work(task: &Task, volumes: &mut Volumes) -> Result<Explored, Failure> {
             say(&Line::<Box<Explored>>::At(id.into()));
         }
     };
-    campaign::explore(&setup, &task.job.reach, batch, &mut at).map_err(failed)
+    let reach = &task.job.reach;
+    match task.job.part {
+        Some(part) => campaign::explore_part(&setup, reach, part, batch, &mut at),
+        None => campaign::explore(&setup, reach, batch, &mut at),
+    }
+    .map_err(failed)
 }
 
 fn say(line: &Line) {

@@ -43,7 +43,7 @@ impl From<&jftl::job::Job> for AnyJob {
 
 /// Runs as the worker: reads one job and answers its outcome.
 pub fn serve() -> Result<(), Failure> {
-    crate::worker::stay_with_parent()?;
+    crate::worker::begin()?;
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
     match serde_json::from_str(&text).map_err(failed)? {

@@ -1,28 +1,33 @@
 //! Merges of stores with many results need memory that a desk has: 10 million rows less than 2 GiB.
 //!
-//! A plan of real cases is made, one of them runs, and its result is put into the store under the
-//! id of every job, as a worker would have packed it. `VARVE_ROWS` is the number of jobs; below 10
-//! million the growth from a tenth of them on says what those would take. It needs about 5 KB of
-//! disk for each row.
+//! A plan of real cases is made, those of one seed run, and their results are put into the store
+//! under the ids of all other seeds, by the code with which a worker puts them and in an order in
+//! which it would. `VARVE_ROWS` is the number of jobs; below 10 million the growth from a tenth of
+//! them on says what those would take. A row needs some 3 KB of disk, 0.1 of it in the store.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::program::command;
-use serde_json::{Value, json};
+use crate::store::{By, Run, Store};
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What has to fit into [`BYTES_MAX`].
 const ROWS: u64 = 10_000_000;
 const BYTES_MAX: u64 = 2 << 30;
 /// Rows where the environment names no other number.
 const ROWS_DEFAULT: u64 = 1_000_000;
-/// Bytes of a pack, as a worker makes them.
-const PACK: usize = 4 << 20;
+/// Most bytes of a row in the store.
+const ROW_MAX: u64 = 200;
 /// Cases of a seed: scripts of one operation, under two schemes.
 const CASES: u64 = 1242;
+/// Jobs that a worker makes one behind the other before it goes on elsewhere in the plan.
+const TOGETHER: usize = 64;
 
 #[test]
 fn ten_million_rows_merge_in_two_gibibytes() {
@@ -46,103 +51,131 @@ fn ten_million_rows_merge_in_two_gibibytes() {
 /// Makes a store of about so many results and merges it: the most memory that the merge had.
 fn merged(rows: u64) -> u64 {
     let dir = tempfile::tempdir().unwrap();
-    let seeds: Vec<String> = (1..=rows.div_ceil(CASES)).map(|n| n.to_string()).collect();
-    let plan = dir.path().join("plan.jsonl");
-    let line = ["campaign", "plan", "crash", "--schemes", "jbd2,none"];
+    let place = |name: &str| dir.path().join(name);
+    let began = Instant::now();
+    plan(&place("plan"), rows.div_ceil(CASES));
+    let results = results(dir.path());
+    let jobs = fill(&place("plan"), &place("store"), &results);
+    assert!(jobs >= rows);
+    let stored = bytes(&place("store"));
+    eprintln!(
+        "{jobs} rows: {} bytes of the plan and {} of the store for each, made in {:.0} s",
+        bytes(&place("plan")) / jobs,
+        stored / jobs,
+        began.elapsed().as_secs_f64()
+    );
+    assert!(stored / jobs < ROW_MAX, "{} bytes a row", stored / jobs);
+    let began = Instant::now();
+    let mut merge = command();
+    merge
+        .args(["campaign", "merge", "--plan"])
+        .arg(place("plan"));
+    merge.arg("--store").arg(place("store"));
+    merge.arg("--out").arg(place("out")).stdout(Stdio::null());
+    let peak = peak(merge.spawn().unwrap());
+    whole(&place("out"), jobs);
+    eprintln!(
+        "{jobs} rows: at most {} MiB of memory, {} bytes of reports for each, merged in {:.0} s",
+        peak >> 20,
+        bytes(&place("out")) / jobs,
+        began.elapsed().as_secs_f64()
+    );
+    peak
+}
+
+/// Writes a plan of the cases of so many seeds, compressed.
+fn plan(path: &Path, seeds: u64) {
+    let seeds: Vec<String> = (1..=seeds).map(|n| n.to_string()).collect();
+    let line = ["campaign", "plan", "crash", "--schemes", "jbd2,emmc"];
     let of = ["--workload", "ace:1", "--seed"];
     let mut planned = command();
     planned.args(line).args(of).arg(seeds.join(","));
-    planned.stdout(File::create(&plan).unwrap());
-    assert!(planned.status().unwrap().success());
-    let store = dir.path().join("store");
-    let begun = command()
-        .args(["campaign", "work", "--plan"])
-        .arg(&plan)
-        .args(["--job", "1", "--store"])
-        .arg(&store)
-        .output()
-        .unwrap();
-    assert!(begun.status.success(), "{begun:?}");
-    let jobs = fill(&plan, &store);
-    assert!(jobs >= rows);
-    let out = dir.path().join("out");
-    let mut merge = command();
-    merge.args(["campaign", "merge", "--plan"]).arg(&plan);
-    merge.arg("--store").arg(&store).arg("--out").arg(&out);
-    merge.stdout(Stdio::null());
-    let peak = peak(merge.spawn().unwrap());
-    // All of it is there, and whole at its end.
+    let mut child = planned.stdout(Stdio::piped()).spawn().unwrap();
+    let mut zipped = GzEncoder::new(File::create(path).unwrap(), Compression::fast());
+    std::io::copy(&mut child.stdout.take().unwrap(), &mut zipped).unwrap();
+    zipped.finish().unwrap().sync_all().unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// The results of the cases of one seed, in the order of their plan.
+fn results(dir: &Path) -> Vec<String> {
+    plan(&dir.join("one"), 1);
+    let mut work = command();
+    work.args(["campaign", "work", "--plan"])
+        .arg(dir.join("one"));
+    let worked = work.arg("--store").arg(dir.join("few")).output().unwrap();
+    assert!(worked.status.success(), "{worked:?}");
+    let store = Store::existing(&dir.join("few")).unwrap();
+    let result = |id: String| store.get(&id, Run::First).unwrap().unwrap().text;
+    let results: Vec<String> = ids(&dir.join("one")).map(result).collect();
+    assert_eq!(results.len() as u64, CASES);
+    results
+}
+
+/// The ids of the jobs of a plan.
+fn ids(plan: &Path) -> impl Iterator<Item = String> {
+    let file = BufReader::new(File::open(plan).unwrap());
+    let lines = BufReader::with_capacity(1 << 20, GzDecoder::new(file)).lines();
+    lines.filter_map(|line| {
+        let line = line.unwrap();
+        let (_, rest) = line.split_once("\"id\":\"")?;
+        Some(rest[..32].to_string())
+    })
+}
+
+/// Puts results into the store under the ids of all jobs, as workers do; the number of jobs.
+fn fill(plan: &Path, store: &Path, results: &[String]) -> u64 {
+    let store = Store::open(store).unwrap();
+    let jobs: Vec<u128> = ids(plan)
+        .map(|id| u128::from_str_radix(&id, 16).unwrap())
+        .collect();
+    let mut groups: Vec<usize> = (0..jobs.len().div_ceil(TOGETHER)).collect();
+    groups.sort_by_cached_key(|group| *blake3::hash(&group.to_le_bytes()).as_bytes());
+    for group in groups {
+        let first = group * TOGETHER;
+        for (job, number) in jobs[first..].iter().take(TOGETHER).zip(first..) {
+            let (id, text) = (format!("{job:032x}"), &results[number % results.len()]);
+            let by = By {
+                worker: "node7/12345".into(),
+                seconds: (10 + job % 20) as f64 / 1e3,
+            };
+            store.put_soon(&id, &by, text).unwrap();
+            // One in a hundred runs twice.
+            if number == 0 || u32::from_str_radix(&id[..8], 16).unwrap() % 100 == 0 {
+                store.put(&id, Run::Second, &by, text).unwrap();
+            }
+        }
+    }
+    store.settle().unwrap();
+    jobs.len() as u64
+}
+
+/// All reports are there, and whole at their ends.
+fn whole(out: &Path, jobs: u64) {
     let ends = |name: &str, with: &str| {
         let mut file = File::open(out.join(name)).unwrap();
         let length = file.metadata().unwrap().len();
-        file.seek(SeekFrom::Start(length.saturating_sub(40)))
-            .unwrap();
+        let from = length.saturating_sub(40);
+        file.seek(SeekFrom::Start(from)).unwrap();
         let mut end = String::new();
         file.read_to_string(&mut end).unwrap();
         assert!(end.ends_with(with), "{name}: {end}");
-        length
     };
     ends("results.json", "\n  ]\n}\n");
     ends("junit.xml", "</testsuites>\n");
     let csv = BufReader::new(File::open(out.join("cases.csv")).unwrap());
     assert_eq!(csv.lines().count() as u64, jobs + 1);
-    eprintln!("{jobs} rows: at most {} MiB of memory", peak >> 20);
-    peak
 }
 
-/// Puts the result of the first job into the store under the id of each; the number of jobs.
-fn fill(plan: &Path, store: &Path) -> u64 {
-    let first = fs::read_dir(store.join("results")).unwrap().next();
-    let group = first.expect("one result").unwrap().path();
-    let file = fs::read_dir(&group).unwrap().next().expect("it").unwrap();
-    let whole = fs::read_to_string(file.path()).unwrap();
-    let text = whole.split_once('\n').unwrap().1;
-    fs::remove_file(file.path()).unwrap();
-    let sum = blake3::hash(text.as_bytes()).to_hex().to_string();
-    let (mut jobs, mut pack, mut bytes) = (0, Vec::new(), 0);
-    for line in BufReader::with_capacity(1 << 20, File::open(plan).unwrap()).lines() {
-        let line = line.unwrap();
-        let Some((_, rest)) = line.split_once("\"id\":\"") else {
-            continue;
-        };
-        let id = rest[..32].to_string();
-        jobs += 1;
-        let head = json!({"varve_result": 1, "id": id, "bytes": text.len(), "sum": sum,
-            "worker": "synthetic/1", "seconds": 0.017});
-        let result = format!("{head}\n{text}");
-        // One in a hundred runs twice.
-        if jobs == 1 || u32::from_str_radix(&id[..8], 16).unwrap() % 100 == 0 {
-            let folder = store.join("again").join(&id[..2]);
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join(&id), &result).unwrap();
+/// The bytes of a file, or of all files of a folder and those below.
+fn bytes(path: &Path) -> u64 {
+    match path.is_dir() {
+        true => {
+            let entries = fs::read_dir(path).unwrap();
+            entries.map(|entry| bytes(&entry.unwrap().path())).sum()
         }
-        bytes += result.len();
-        pack.push((id, result));
-        if bytes >= PACK {
-            write_pack(store, &std::mem::take(&mut pack));
-            bytes = 0;
-        }
+        false => fs::metadata(path).unwrap().len(),
     }
-    write_pack(store, &pack);
-    jobs
-}
-
-fn write_pack(store: &Path, results: &[(String, String)]) {
-    let entries: Vec<Value> = results
-        .iter()
-        .map(|(id, result)| json!([id, result.len()]))
-        .collect();
-    let mut text = json!({"varve_pack": 1, "entries": entries}).to_string();
-    for (_, result) in results {
-        text.push('\n');
-        text.push_str(result);
-    }
-    text.push('\n');
-    let name = blake3::hash(text.as_bytes()).to_hex().to_string();
-    let folder = store.join("packs");
-    fs::create_dir_all(&folder).unwrap();
-    let mut file = File::create(folder.join(&name[..32])).unwrap();
-    file.write_all(text.as_bytes()).unwrap();
 }
 
 /// Waits for the program: the most memory that it had, as the kernel counts it (`VmHWM`).

@@ -147,8 +147,6 @@ fn a_node_is_killed_and_the_merge_is_that_of_one_process() {
         return;
     }
     let mut camp = Camp::new();
-    // Tasks that are queued again begin minutes later. A build meanwhile would put another program
-    // in the place of this one, and they would refuse the plan.
     camp.keep_program();
     camp.plan(&CASES);
     let mut cluster = Cluster::start(&camp);
@@ -165,10 +163,15 @@ fn a_node_is_killed_and_the_merge_is_that_of_one_process() {
         .output()
         .unwrap();
     assert!(out.status.success(), "{}", words(&out));
+    // Tasks that are queued again begin minutes later. A build meanwhile puts another program in
+    // the place of this one, which would refuse the plan.
+    fs::write(camp.path("built"), "#!/bin/sh\nexit 2\n").unwrap();
+    fs::rename(camp.path("built"), camp.path("varve")).unwrap();
+    camp.as_built();
     let by = |node: &str| {
-        let made = format!("\"worker\":\"{node}/");
-        let results = camp.results("store").into_iter();
-        results.filter(|result| result.contains(&made)).count()
+        let host = format!("{node}/");
+        let makers = camp.makers("store").into_iter();
+        makers.filter(|maker| maker.starts_with(&host)).count()
     };
     cluster.wait("results of both nodes", || {
         by("node1") >= 3 && by("node2") >= 3

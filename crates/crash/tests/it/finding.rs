@@ -237,6 +237,7 @@ fn reports(explored: &Explored, dossier: &Dossier, small: &Shrunk) {
         case: case(),
         reach: REACH,
         control: false,
+        part: None,
     };
     let mut one = CaseReport::new(&job, explored);
     let mut finding = dossier.report();
@@ -404,6 +405,7 @@ fn a_campaign_is_kept_with_its_folders_and_goes_on_with_a_full_disk() {
         case: case(),
         reach: REACH,
         control,
+        part: None,
     };
     let explored = explored();
     let done = [(0, true), (1, false)].map(|(number, control)| Done {
@@ -616,6 +618,7 @@ fn a_campaign_with_many_findings_keeps_distinct_ones() {
                 case,
                 reach: REACH,
                 control: false,
+                part: None,
             };
             let explored = Explored {
                 findings: vec![one.clone(), one.clone()],

@@ -9,6 +9,7 @@ mod guarantees;
 mod kernel;
 mod known_weaknesses;
 mod nand;
+mod part;
 mod prune;
 #[path = "../../../../xtask/src/sh.rs"]
 mod sh;

@@ -6,8 +6,14 @@
 
 use super::{Kind, Profile, ProfileError, overrides};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+#[expect(
+    clippy::disallowed_types,
+    reason = "it is filled once, before the first profile is opened, and nothing waits for it"
+)]
+use std::sync::OnceLock;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -16,6 +22,13 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// The kinds of devices, as `kind` has them.
 const KINDS: &str = "plain, emmc, raw or nvme";
+
+/// Files that this process was given by their content ([`Profile::supply`]).
+#[expect(
+    clippy::disallowed_types,
+    reason = "it is filled once, before the first profile is opened, and nothing waits for it"
+)]
+static SUPPLIED: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
 /// Whether the name in a device string means a file: it ends in `.toml` or has a slash.
 pub(super) fn is_path(name: &str) -> bool {
@@ -28,6 +41,9 @@ pub(super) fn is_path(name: &str) -> bool {
 /// There is no such file, it is not a regular one (each worker process reads it again), too long,
 /// or not UTF-8.
 pub(super) fn read(path: &str) -> Result<String, ProfileError> {
+    if let Some(text) = SUPPLIED.get().and_then(|files| files.get(path)) {
+        return Ok(text.clone());
+    }
     let file = |why: String| ProfileError::File {
         path: path.into(),
         why,
@@ -176,6 +192,23 @@ impl Profile {
                 why: error.to_string(),
             },
         })
+    }
+
+    /// The file that a device string names, if it names one.
+    pub fn file_of(device: &str) -> Option<&str> {
+        Some(overrides::split(device).0).filter(|name| is_path(name))
+    }
+
+    /// Gives this process the texts of files, by the names with which device strings name them:
+    /// from here on they are not looked for on the host. A worker of a campaign judges the device
+    /// that was planned with, also where its host does not have the file, or has another one.
+    /// Called once, before the first profile is opened.
+    ///
+    /// # Panics
+    /// Files were supplied before.
+    pub fn supply(files: BTreeMap<String, String>) {
+        let again = SUPPLIED.set(files).is_err();
+        assert!(!again, "files are supplied once for a process");
     }
 
     /// The commented text of the profile of a device string, with its changes in it.

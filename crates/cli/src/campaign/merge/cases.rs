@@ -16,6 +16,8 @@ use ::crash::campaign::Explored;
 use ::crash::finding::folder::Folder;
 use ::crash::finding::keep::Choice;
 use ::crash::finding::report::CaseReport;
+use ::crash::joined::joined;
+use ::crash::part::Part;
 use ::crash::plan::Job;
 use serde_json::{Value, json};
 
@@ -34,11 +36,10 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
     let mut store = Folder(merge.out.path());
     let mut reporter = Reporter::begin(args, choice, merge.incomplete.clone(), &mut store);
     let mut table = Table::begin(merge.out.path(), FIRST)?;
-    merge.each_job(|planned| {
-        let job = asked.next().ok_or_else(other_jobs)?;
-        let (end, state) = end(merge, &planned)?;
-        table.add(&row(&job, &planned, &end, state))?;
-        reporter.add(&job, &end);
+    each_case(merge, &mut asked, |job, parts| {
+        let (end, state) = end(merge, parts)?;
+        table.add(&row(job, &parts[0], &end, state))?;
+        reporter.add(job, &end);
         Ok(())
     })?;
     let rows = table.end(merge.out.path(), "cases")?;
@@ -51,23 +52,51 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
 /// which findings get folders.
 fn checked(merge: &Merge<'_>, asked: &mut dyn Iterator<Item = Job>) -> Result<Choice, Failure> {
     let mut choice = report::choice();
-    merge.each_job(|planned| {
-        let job = asked.next().ok_or_else(other_jobs)?;
-        if Task::crash(&job).id(&merge.plan.head.build, &planned.inputs)? != planned.id {
-            let number = planned.number;
-            return Err(failed(format!(
-                "job {number} is not what the command line asks for"
-            )));
+    each_case(merge, asked, |job, parts| {
+        for (index, planned) in parts.iter().enumerate() {
+            let part = planned.task.part().map(|part| Part {
+                index: index as u32,
+                count: part.count,
+            });
+            let job = Job {
+                part,
+                ..job.clone()
+            };
+            let id = Task::crash(&job).id(&merge.plan.head.build, &planned.inputs)?;
+            if id != planned.id {
+                let number = planned.number;
+                return Err(failed(format!(
+                    "job {number} is not what the command line asks for"
+                )));
+            }
         }
-        if let Has::Result(kept) = merge.look(&planned)? {
-            let explored: Box<Explored> = explored(merge, &planned, &kept.text)?;
-            choice.look(&job, &explored);
+        if let (End::Done(explored), _) = end(merge, parts)? {
+            choice.look(job, &explored);
         }
         Ok(())
     })?;
-    match asked.next() {
-        None => Ok(choice),
-        Some(_) => Err(other_jobs()),
+    Ok(choice)
+}
+
+/// Goes through all cases in their order, each with the jobs of the plan that are its parts.
+fn each_case(
+    merge: &Merge<'_>,
+    asked: &mut dyn Iterator<Item = Job>,
+    mut each: impl FnMut(&Job, &[Planned]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut parts = Vec::new();
+    merge.each_job(|planned| {
+        let count = planned.task.part().map_or(1, |part| part.count as usize);
+        parts.push(planned);
+        if parts.len() < count {
+            return Ok(());
+        }
+        let job = asked.next().ok_or_else(other_jobs)?;
+        each(&job, &std::mem::take(&mut parts))
+    })?;
+    match (asked.next(), parts.is_empty()) {
+        (None, true) => Ok(()),
+        _ => Err(other_jobs()),
     }
 }
 
@@ -75,20 +104,30 @@ fn other_jobs() -> Failure {
     failed("the command line asks for other jobs than the plan has")
 }
 
-fn explored(merge: &Merge<'_>, job: &Planned, text: &str) -> Result<Box<Explored>, Failure> {
+fn explored(merge: &Merge<'_>, job: &Planned, text: &str) -> Result<Explored, Failure> {
     let explored = serde_json::from_str(text);
     explored.map_err(|e| unreadable(merge.store, job, &e))
 }
 
-fn end(merge: &Merge<'_>, job: &Planned) -> Result<(End, &'static str), Failure> {
-    Ok(match merge.look(job)? {
-        Has::Result(kept) => (End::Done(explored(merge, job, &kept.text)?), "done"),
-        Has::GivenUp(why) => {
-            let why = format!("gave up: {why}");
-            (End::Lost { state: None, why }, "gave up")
+/// How a case ended, whose parts these are.
+fn end(merge: &Merge<'_>, parts: &[Planned]) -> Result<(End, &'static str), Failure> {
+    let (mut found, mut gave_up) = (Vec::new(), None);
+    for job in parts {
+        match merge.look(job)? {
+            Has::Result(kept) => found.push(explored(merge, job, &kept.text)?),
+            Has::GivenUp(why) => gave_up = gave_up.or(Some(format!("gave up: {why}"))),
+            Has::Nothing | Has::Damaged(_) => {}
         }
-        Has::Nothing | Has::Damaged(_) => (End::Stopped, "missing"),
-    })
+    }
+    if let Some(why) = gave_up {
+        return Ok((End::Lost { state: None, why }, "gave up"));
+    }
+    if found.len() < parts.len() {
+        return Ok((End::Stopped, "missing"));
+    }
+    let number = parts.first().map_or(0, |job| job.number);
+    let whole = joined(found).map_err(|why| failed(format!("job {number}: {why}")))?;
+    Ok((End::Done(Box::new(whole)), "done"))
 }
 
 fn row(job: &Job, planned: &Planned, end: &End, state: &str) -> Value {

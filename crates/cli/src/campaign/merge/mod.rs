@@ -7,12 +7,12 @@ mod runs;
 mod shares;
 mod table;
 
+use super::build::build;
 use super::gate::differ;
 use super::plan::{Entry, Plan, Planned};
 use super::spec::Cell;
 use super::status::{self, Has, look};
 use super::store::{Run, Store};
-use super::task::build;
 use crate::args::MergeArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::out::OutFolder;
@@ -32,6 +32,7 @@ pub fn merge(args: &MergeArgs) -> Result<(), Failure> {
     plan.of_this_build(&build()?)?;
     let store = Store::existing(&args.store).map_err(failed)?;
     let status = status::of(&plan, &store)?;
+    rig::Profile::supply(plan.profiles()?);
     if status.differ > 0 {
         return Err(failed(format!(
             "{} jobs gave two results that differ: nothing is merged of what is not deterministic",

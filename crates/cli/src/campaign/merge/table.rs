@@ -9,6 +9,9 @@ use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema};
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde_json::{Map, Value};
@@ -75,7 +78,8 @@ impl Kind {
 
 /// A table that grows.
 pub struct Table {
-    rows: BufWriter<File>,
+    /// Deflated: with many rows there would be as much of them as of all that is written.
+    rows: GzEncoder<BufWriter<File>>,
     columns: Vec<(String, Kind)>,
     places: std::collections::BTreeMap<String, usize>,
     first: &'static [&'static str],
@@ -92,7 +96,7 @@ impl Table {
         let file = tempfile::tempfile_in(folder);
         let file = file.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
         Ok(Table {
-            rows: BufWriter::new(file),
+            rows: GzEncoder::new(BufWriter::new(file), Compression::fast()),
             columns: Vec::new(),
             places: Default::default(),
             first,
@@ -135,14 +139,13 @@ impl Table {
         let first = self.first;
         let place = |name: &str| first.iter().position(|f| *f == name).unwrap_or(first.len());
         self.columns.sort_by_key(|(name, _)| place(name));
-        let mut rows = self
-            .rows
-            .into_inner()
-            .map_err(|e| unwritten(e.into_error()))?;
+        let rows = self.rows.finish().map_err(unwritten)?;
+        let mut rows = rows.into_inner().map_err(|e| unwritten(e.into_error()))?;
         rows.rewind().map_err(unwritten)?;
+        let rows = BufReader::new(GzDecoder::new(BufReader::new(rows)));
         let mut files = Files::begin(folder, &self.columns)?;
         let mut batch = Vec::with_capacity(BATCH);
-        for line in BufReader::new(rows).lines() {
+        for line in rows.lines() {
             let row: Map<String, Value> =
                 serde_json::from_str(&line.map_err(unwritten)?).map_err(failed)?;
             batch.push(row);

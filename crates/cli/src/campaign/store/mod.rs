@@ -7,9 +7,11 @@
 //! ```text
 //! results/ab/ab12..      the result of a job: a line that says what follows, then its text
 //! again/ab/ab12..        the same, of its second run
-//! packs/5c..             many results in one file ([`pack`]): those that took milliseconds
+//! packed/5c..            many results in one file ([`pack`]): those that took milliseconds
 //! attempts/ab/ab12...X   a run that gave no result, with the reason
 //! plans/..               plans, where the Python package keeps them
+//! profiles/ab12..        the profiles that a plan carries, for its workers
+//! programs/ab12..        the program that tasks of a cluster run
 //! damaged/ab12...X       what was found in a place of a result, or of a pack, and was none
 //! ```
 //!
@@ -17,7 +19,8 @@
 //! comes alone gets a file of its own. Until then they are in memory, and a process that is killed
 //! loses them.
 
-mod pack;
+mod deflate;
+pub mod pack;
 mod shared;
 
 pub use pack::Id;
@@ -35,6 +38,9 @@ use tempfile::NamedTempFile;
 const VERSION: u32 = 1;
 /// How names of files begin that are being written.
 const PART: &str = ".part-";
+/// The folder of packs in the layout before this one.
+const FORMER_PACKS: &str = "packs";
+
 /// Which run of a job a result is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Run {
@@ -111,6 +117,13 @@ pub enum StoreError {
         /// What is wrong.
         why: String,
     },
+    /// Results are there in the layout of another varve.
+    Version {
+        /// The file or folder.
+        path: PathBuf,
+        /// The version of the layout.
+        version: u32,
+    },
 }
 
 impl std::fmt::Display for StoreError {
@@ -129,6 +142,11 @@ impl std::fmt::Display for StoreError {
             StoreError::Damaged { path, why } => {
                 write!(f, "store: {} is no whole result: {why}", path.display())
             }
+            StoreError::Version { path, version } => write!(
+                f,
+                "store: {} has results in layout {version} of another version of varve, which this program does not read; its own results would be others anyway: name another folder",
+                path.display()
+            ),
         }
     }
 }
@@ -149,6 +167,7 @@ impl Store {
     /// The folder cannot be made or written.
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
         let store = Store::of(dir);
+        store.of_this_layout()?;
         let folders = [
             Run::First.folder(),
             Run::Second.folder(),
@@ -169,12 +188,24 @@ impl Store {
     /// There is none.
     pub fn existing(dir: &Path) -> Result<Store, StoreError> {
         let results = dir.join(Run::First.folder());
+        let store = Store::of(dir);
+        store.of_this_layout()?;
         match results.is_dir() {
-            true => Ok(Store::of(dir)),
+            true => Ok(store),
             false => Err(StoreError::Host {
                 path: results,
                 error: io::Error::new(ErrorKind::NotFound, "there is no store"),
             }),
+        }
+    }
+
+    /// Refuses a store with packs of the layout before this one. They lay in a folder of another
+    /// name, so that a program which knows only them does not take ours for damaged.
+    fn of_this_layout(&self) -> Result<(), StoreError> {
+        let path = self.dir.join(FORMER_PACKS);
+        match names(&path)?.is_empty() {
+            true => Ok(()),
+            false => Err(StoreError::Version { path, version: 1 }),
         }
     }
 
@@ -199,14 +230,11 @@ impl Store {
     /// The host refuses, or what is there is no whole result of this job.
     pub fn get(&self, id: &str, run: Run) -> Result<Option<Kept>, StoreError> {
         let path = self.path(id, run);
-        let found = match fs::read(&path) {
-            Ok(bytes) => Some((bytes, path)),
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(at(&path)(e)),
-            Err(_) if run == Run::First => self.waiting_or_packed(id)?,
-            Err(_) => None,
-        };
-        let Some((bytes, path)) = found else {
-            return Ok(None);
+            Err(_) if run == Run::First => return self.waiting_or_packed(id),
+            Err(_) => return Ok(None),
         };
         let kept = read(&bytes, id).map_err(|why| StoreError::Damaged { path, why })?;
         Ok(Some(kept))
@@ -229,12 +257,11 @@ impl Store {
             found.extend(known.packs.copies(id)?);
         }
         match fs::read(&path) {
-            Ok(bytes) => found.push((bytes, path)),
+            Ok(bytes) => found.extend(read(&bytes, id).ok().map(|kept| (kept, path))),
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(at(&path)(e)),
         }
-        let whole = |(bytes, path): (Vec<u8>, PathBuf)| Some((read(&bytes, id).ok()?, path));
-        Ok(found.into_iter().filter_map(whole).collect())
+        Ok(found)
     }
 
     /// The file that the result of a job is in.
@@ -246,7 +273,7 @@ impl Store {
         if run == Run::Second || path.exists() {
             return Ok(path);
         }
-        Ok(self.waiting_or_packed(id)?.map_or(path, |(_, pack)| pack))
+        Ok(self.pack_of(id).unwrap_or(path))
     }
 
     /// Keeps a result. Its bytes are durable when this returns, its name is after
@@ -266,6 +293,38 @@ impl Store {
         Ok(())
     }
 
+    /// Keeps the profiles of a plan, under a name of their content: the file.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn put_profiles(&self, text: &str) -> Result<PathBuf, StoreError> {
+        let name = &sum(text.as_bytes())[..32];
+        let path = self.dir.join("profiles").join(name);
+        self.put_bytes(&path, text.as_bytes())?;
+        Ok(path)
+    }
+
+    /// Keeps the program that runs, under its identity: the file. One that is there is taken.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn put_program(&self, build: &str) -> Result<PathBuf, StoreError> {
+        let path = self.dir.join("programs").join(build);
+        if path.is_file() {
+            return Ok(path);
+        }
+        let own = Path::new("/proc/self/exe");
+        let program = fs::read(own).map_err(at(own))?;
+        let part = self.part(&path, &program)?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        let set = part.as_file().set_permissions(mode);
+        set.map_err(at(&path))?;
+        part.persist(&path).map_err(|e| at(&path)(e.error))?;
+        self.named(&path);
+        self.settle()?;
+        Ok(path)
+    }
+
     fn named(&self, path: &Path) {
         let folder = path.parent().unwrap_or(&self.dir);
         let mut unsettled = locked(&self.unsettled);
@@ -281,12 +340,12 @@ impl Store {
     pub fn put_aside(&self, id: &str, run: Run) -> Result<(), StoreError> {
         let path = self.path(id, run);
         let packed = match run == Run::First && !path.exists() {
-            true => self.waiting_or_packed(id)?,
+            true => self.pack_of(id),
             false => None,
         };
         match packed {
-            Some((_, pack)) if pack != path => self.put_pack_aside(&pack),
-            _ => self.rename_aside(&path, id),
+            Some(pack) => self.put_pack_aside(&pack),
+            None => self.rename_aside(&path, id),
         }
     }
 

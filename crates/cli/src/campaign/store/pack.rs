@@ -1,12 +1,21 @@
-//! Packs: many results in one file, so that a job of milliseconds costs no file and no sync of its
-//! own.
+//! Packs: files that hold many results, compressed. A worker that makes a result every few
+//! milliseconds cannot sync a file for each, and results of one campaign are alike, so a text
+//! takes a tenth of its bytes beside others.
 //!
-//! A pack is a line of JSON that lists its results, and behind it each result as it would be in a
-//! file of its own, and the end of a line, by which a reader of a damaged pack finds the next one.
-//! It is written beside its place, made durable and renamed, as a result is, and is never changed.
-//! Its name is a hash of its bytes, so two stores that are brought together agree.
+//! ```text
+//! {"varve_pack":2,"index":PART,"blocks":[PART,..]}   a line of JSON; a part is [bytes, bytes when
+//!                                                    inflated, checksum of the former]
+//! index                                              [[id, bytes],..] of all results, deflated
+//! block, block, ..                                   results one behind the other, deflated
+//! ```
+//!
+//! A result is a line that says who made it, then its text. It lies in one block as a whole, so a
+//! reader inflates no more than that block, and damage of one costs the others nothing. The name of
+//! a pack is a hash of its bytes: a worker never writes over another one's, and two stores that are
+//! brought together agree.
 
-use super::{StoreError, at, names, read};
+use super::deflate::{Part, deflated};
+use super::{By, Kept, StoreError, at, names};
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,11 +25,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Version of the first line of a pack.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Bytes of results after which a block ends. Deflating looks back by 32 KiB, so larger blocks
+/// are hardly smaller, and a reader of one result inflates all of its block.
+const BLOCK: usize = 64 << 10;
 /// Files of packs that are open at once; a process may have a thousand.
 const OPEN_MAX: usize = 64;
+/// Bytes of inflated blocks that are kept for the next reader, beside the newest one.
+const INFLATED_MAX: usize = 8 << 20;
 /// The folder of packs in a store.
-pub const FOLDER: &str = "packs";
+pub const FOLDER: &str = "packed";
 
 /// An id as bytes: a store may hold millions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,12 +55,27 @@ impl Id {
     }
 }
 
+/// A result with the id of its job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Named {
+    /// The id.
+    pub id: String,
+    /// The result.
+    pub kept: Kept,
+}
+
 /// The first line of a pack.
 #[derive(Serialize, Deserialize)]
 struct Head {
     varve_pack: u32,
-    /// Id and bytes of each result.
-    entries: Vec<(String, u32)>,
+    index: Part,
+    blocks: Vec<Part>,
+}
+
+/// Of the first line, what every version has.
+#[derive(Deserialize)]
+struct AnyHead {
+    varve_pack: u32,
 }
 
 /// Where a result lies.
@@ -54,13 +83,32 @@ struct Head {
 struct Place {
     pack: u32,
     bytes: u32,
+    /// Bytes of results before it.
     from: u64,
 }
+
+/// A block of a pack.
+struct Block {
+    part: Part,
+    /// Where it begins in the file.
+    at: u64,
+    /// Bytes of results before it.
+    from: u64,
+}
+
+/// What is known of a pack.
+struct Pack {
+    path: PathBuf,
+    blocks: Vec<Block>,
+}
+
+/// Id and bytes of each result of a pack.
+type Index = Vec<(String, u32)>;
 
 /// What is known of the packs of a store.
 #[derive(Default)]
 pub struct Packs {
-    paths: Vec<PathBuf>,
+    packs: Vec<Pack>,
     known: BTreeSet<String>,
     places: BTreeMap<Id, Place>,
     /// Further places of results that are in several packs, as after two stores were brought
@@ -68,6 +116,8 @@ pub struct Packs {
     more: BTreeMap<Id, Vec<Place>>,
     /// Those that were read last, by their numbers; the newest is at the end.
     open: VecDeque<(u32, File)>,
+    /// Blocks that were read last, by pack and number; the newest is at the end.
+    inflated: VecDeque<((u32, usize), Vec<u8>)>,
 }
 
 /// A pack that cannot be read, and why.
@@ -82,7 +132,7 @@ impl Packs {
     /// Learns of the packs that came since, and answers those that are damaged.
     ///
     /// # Errors
-    /// The host refuses.
+    /// The host refuses; a pack of another version is there.
     pub fn refresh(&mut self, store: &Path) -> Result<Vec<Damaged>, StoreError> {
         let folder = store.join(FOLDER);
         let mut damaged = Vec::new();
@@ -91,11 +141,14 @@ impl Packs {
                 continue;
             }
             let path = folder.join(&name);
-            match heads(&path) {
-                Ok(entries) => self.enter(path, entries),
+            match opened(&path) {
+                Ok((pack, index)) => self.enter(pack, index),
                 // Another worker put it aside meanwhile.
                 Err(Unread::Host(e)) if e.kind() == ErrorKind::NotFound => {}
                 Err(Unread::Host(e)) => return Err(at(&path)(e)),
+                Err(Unread::Version(version)) => {
+                    return Err(StoreError::Version { path, version });
+                }
                 Err(Unread::Damaged(why)) => {
                     damaged.push(Damaged { path, why });
                     continue;
@@ -106,45 +159,56 @@ impl Packs {
         Ok(damaged)
     }
 
-    fn enter(&mut self, path: PathBuf, (mut from, entries): (u64, Vec<(String, u32)>)) {
-        let pack = u32::try_from(self.paths.len()).expect("fewer than 2^32 files are in a folder");
-        for (id, bytes) in entries {
+    fn enter(&mut self, of: Pack, index: Index) {
+        let pack = u32::try_from(self.packs.len()).expect("fewer than 2^32 files are in a folder");
+        let mut from = 0;
+        for (id, bytes) in index {
             let place = Place { pack, bytes, from };
             match self.places.entry(Id::of(&id)) {
                 Entry::Vacant(first) => drop(first.insert(place)),
                 Entry::Occupied(first) => self.more.entry(*first.key()).or_default().push(place),
             }
-            from += u64::from(bytes) + 1;
+            from += u64::from(bytes);
         }
-        self.paths.push(path);
+        self.packs.push(of);
     }
 
-    /// The bytes of a result, and the file that they are in; `None` where no pack has it.
+    /// The pack that has a result.
+    pub fn path(&self, id: &str) -> Option<&Path> {
+        let place = self.places.get(&Id::of(id))?;
+        Some(&self.packs[place.pack as usize].path)
+    }
+
+    /// A result; `None` where no pack has it.
     ///
     /// # Errors
-    /// The host refuses; a pack that was put aside since it was seen is not found.
-    pub fn get(&mut self, id: &str) -> Result<Option<(Vec<u8>, PathBuf)>, StoreError> {
+    /// The host refuses; a pack that was put aside since it was seen is not found. The block of the
+    /// result is damaged.
+    pub fn get(&mut self, id: &str) -> Result<Option<Kept>, StoreError> {
         match self.places.get(&Id::of(id)).copied() {
             Some(place) => self.at(place).map(Some),
             None => Ok(None),
         }
     }
 
-    /// Every copy of a result, as [`get`](Self::get) answers one.
+    /// Every whole copy of a result, with the file that it is in.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
-    pub fn copies(&mut self, id: &str) -> Result<Vec<(Vec<u8>, PathBuf)>, StoreError> {
+    /// The host refuses.
+    pub fn copies(&mut self, id: &str) -> Result<Vec<(Kept, PathBuf)>, StoreError> {
         let id = Id::of(id);
         let more = self.more.get(&id).into_iter().flatten();
-        let places: Vec<Place> = self
-            .places
-            .get(&id)
-            .into_iter()
-            .chain(more)
-            .copied()
-            .collect();
-        places.into_iter().map(|place| self.at(place)).collect()
+        let places = self.places.get(&id).into_iter().chain(more);
+        let places: Vec<Place> = places.copied().collect();
+        let mut copies = Vec::new();
+        for place in places {
+            match self.at(place) {
+                Ok(kept) => copies.push((kept, self.packs[place.pack as usize].path.clone())),
+                Err(StoreError::Damaged { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(copies)
     }
 
     /// Whether a pack has the result, and whether several have.
@@ -153,16 +217,54 @@ impl Packs {
         (self.places.contains_key(&id), self.more.contains_key(&id))
     }
 
-    fn at(&mut self, place: Place) -> Result<(Vec<u8>, PathBuf), StoreError> {
-        let path = self.paths[place.pack as usize].clone();
-        let file = self.file(place.pack, &path).map_err(at(&path))?;
-        let mut bytes = vec![0; place.bytes as usize];
-        match file.read_exact_at(&mut bytes, place.from) {
-            Ok(()) => Ok((bytes, path)),
-            // Shorter than it was: what lacks is told by who reads the result.
-            Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok((Vec::new(), path)),
-            Err(e) => Err(at(&path)(e)),
+    fn at(&mut self, place: Place) -> Result<Kept, StoreError> {
+        let pack = &self.packs[place.pack as usize];
+        let number = pack.blocks.partition_point(|b| b.from <= place.from);
+        let number = number.saturating_sub(1);
+        let path = pack.path.clone();
+        let damaged = |why| StoreError::Damaged {
+            path: path.clone(),
+            why,
+        };
+        let Some(from) = pack.blocks.get(number).map(|block| block.from) else {
+            return Err(damaged("it has no block for its results".into()));
+        };
+        let block = self.inflate(place.pack, number)?;
+        let begin = (place.from - from) as usize;
+        let result = block.get(begin..begin + place.bytes as usize);
+        let result = result.ok_or_else(|| damaged("its index names more than there is".into()))?;
+        kept(result).map_err(damaged)
+    }
+
+    /// A block, which is the newest behind this.
+    fn inflate(&mut self, pack: u32, number: usize) -> Result<&[u8], StoreError> {
+        let is_it = |((of, n), _): &((u32, usize), Vec<u8>)| (*of, *n) == (pack, number);
+        let there = match self.inflated.iter().position(is_it) {
+            Some(place) => self.inflated.remove(place),
+            None => None,
+        };
+        let block = match there {
+            Some(block) => block,
+            None => ((pack, number), self.read_block(pack, number)?),
+        };
+        self.inflated.push_back(block);
+        let bytes = |all: &VecDeque<((u32, usize), Vec<u8>)>| {
+            all.iter().map(|(_, block)| block.len()).sum::<usize>()
+        };
+        while self.inflated.len() > 1 && bytes(&self.inflated) > INFLATED_MAX {
+            self.inflated.pop_front();
         }
+        Ok(&self.inflated.back().expect("one was pushed").1)
+    }
+
+    fn read_block(&mut self, pack: u32, number: usize) -> Result<Vec<u8>, StoreError> {
+        let Pack { path, blocks } = &self.packs[pack as usize];
+        let (path, block) = (path.clone(), &blocks[number]);
+        let (part, from) = (block.part.clone(), block.at);
+        let file = self.file(pack, &path).map_err(at(&path))?;
+        let bytes = read_part(file, &part, from).map_err(at(&path))?;
+        let why = |why| StoreError::Damaged { path, why };
+        part.inflated(&bytes).map_err(why)
     }
 
     fn file(&mut self, pack: u32, path: &Path) -> io::Result<&File> {
@@ -187,76 +289,151 @@ impl Packs {
 enum Unread {
     Host(io::Error),
     Damaged(String),
+    /// It has this version.
+    Version(u32),
 }
 
-/// The ids in a pack with their bytes, and where the first begins.
-fn heads(path: &Path) -> Result<(u64, Vec<(String, u32)>), Unread> {
+/// Bytes of a part; fewer where the file ends before it.
+fn read_part(file: &File, part: &Part, from: u64) -> io::Result<Vec<u8>> {
+    // The first line was compared with the length of the file, so it names no more than that.
+    let mut bytes = vec![0; part.bytes as usize];
+    match file.read_exact_at(&mut bytes, from) {
+        // Shorter than it was: its checksum says so.
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(Vec::new()),
+        read => read.map(|()| bytes),
+    }
+}
+
+/// A pack, and what is in it.
+fn opened(path: &Path) -> Result<(Pack, Index), Unread> {
     // To open a pipe would wait for a writer.
     if !fs::metadata(path).map_err(Unread::Host)?.is_file() {
         return Err(Unread::Damaged("it is no file".into()));
     }
     let file = File::open(path).map_err(Unread::Host)?;
     let there = file.metadata().map_err(Unread::Host)?.len();
+    let (head, begin) = head(&file)?;
+    let parts = [&head.index].into_iter().chain(&head.blocks);
+    let all = parts.fold(begin, |sum, part| sum.saturating_add(part.bytes));
+    if all != there {
+        let why = format!("{there} of {all} bytes are there");
+        return Err(Unread::Damaged(why));
+    }
+    let index = read_part(&file, &head.index, begin).map_err(Unread::Host)?;
+    let index = head.index.inflated(&index);
+    let index = index.and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()));
+    let index: Index = index.map_err(|why| Unread::Damaged(format!("its index: {why}")))?;
+    let (mut at, mut from) = (begin + head.index.bytes, 0);
+    let mut block = |part: Part| {
+        let block = Block { at, from, part };
+        at += block.part.bytes;
+        from += block.part.plain;
+        block
+    };
+    let pack = Pack {
+        path: path.into(),
+        blocks: head.blocks.into_iter().map(&mut block).collect(),
+    };
+    let results: u64 = index.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
+    match results == from {
+        true => Ok((pack, index)),
+        false => Err(Unread::Damaged(
+            "its blocks have other bytes than its index".into(),
+        )),
+    }
+}
+
+/// The first line, and where it ends.
+fn head(file: &File) -> Result<(Head, u64), Unread> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(file);
     reader.read_until(b'\n', &mut line).map_err(Unread::Host)?;
-    let head: Head = serde_json::from_slice(&line)
-        .map_err(|e| Unread::Damaged(format!("its first line: {e}")))?;
-    if head.varve_pack != VERSION {
-        let version = head.varve_pack;
-        let why = format!("it has version {version}, this program {VERSION}");
-        return Err(Unread::Damaged(why));
+    let why = |e| Unread::Damaged(format!("its first line: {e}"));
+    let any: AnyHead = serde_json::from_slice(&line).map_err(why)?;
+    if any.varve_pack != VERSION {
+        return Err(Unread::Version(any.varve_pack));
     }
-    let from = line.len() as u64;
-    let all: u64 = head.entries.iter().map(|(_, n)| u64::from(*n) + 1).sum();
-    match from + all == there {
-        true => Ok((from, head.entries)),
-        false => {
-            let why = format!("{there} of {} bytes are there", from + all);
-            Err(Unread::Damaged(why))
-        }
-    }
+    let head = serde_json::from_slice(&line).map_err(why)?;
+    Ok((head, line.len() as u64))
+}
+
+/// A result as it lies in a block.
+fn laid(kept: &Kept) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(&kept.by).expect("plain data serialises");
+    bytes.push(b'\n');
+    bytes.extend(kept.text.as_bytes());
+    bytes
+}
+
+fn kept(bytes: &[u8]) -> Result<Kept, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "a result is no text".to_string())?;
+    let (by, text) = text.split_once('\n').ok_or("a result has no first line")?;
+    let by: By =
+        serde_json::from_str(by).map_err(|e| format!("the first line of a result: {e}"))?;
+    let text = text.to_string();
+    Ok(Kept { by, text })
 }
 
 /// The bytes of a pack of these results.
-pub fn packed(results: &[(String, Vec<u8>)]) -> Vec<u8> {
-    let bytes = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a result is below 4 GiB");
-    let entries = results.iter().map(|(id, of)| (id.clone(), bytes(of)));
+pub fn packed(results: &[Named]) -> Vec<u8> {
+    let (mut index, mut blocks, mut plain) = (Index::new(), Vec::new(), Vec::new());
+    for (n, result) in results.iter().enumerate() {
+        let bytes = laid(&result.kept);
+        let length = u32::try_from(bytes.len()).expect("a result is below 4 GiB");
+        index.push((result.id.clone(), length));
+        plain.extend(bytes);
+        if plain.len() >= BLOCK || n + 1 == results.len() {
+            blocks.push(deflated(&std::mem::take(&mut plain)));
+        }
+    }
+    let index = serde_json::to_vec(&index).expect("plain data serialises");
+    let (index, index_bytes) = deflated(&index);
     let head = Head {
         varve_pack: VERSION,
-        entries: entries.collect(),
+        index,
+        blocks: blocks.iter().map(|(part, _)| part.clone()).collect(),
     };
     let mut pack = serde_json::to_vec(&head).expect("plain data serialises");
     pack.push(b'\n');
-    for (_, bytes) in results {
-        pack.extend(bytes);
-        pack.push(b'\n');
-    }
+    pack.extend(index_bytes);
+    blocks.iter().for_each(|(_, bytes)| pack.extend(bytes));
     pack
 }
 
-/// The results of a damaged pack that are whole, looked for one behind the other.
+/// The results of a damaged pack that are whole: those of the blocks that are.
 ///
 /// # Errors
 /// The host refuses.
-pub fn whole(path: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
-    let bytes = fs::read(path)?;
-    let mut found = Vec::new();
-    let mut rest = bytes.as_slice();
-    while let Some(end) = rest.iter().position(|b| *b == b'\n') {
-        let line: Result<super::Head, _> = serde_json::from_slice(&rest[..end]);
-        let Ok(head) = line else {
-            // The first line, or something that is no result: the next line may begin one.
-            rest = &rest[end + 1..];
-            continue;
-        };
-        let all = (end + 1).checked_add(head.bytes);
-        match all.and_then(|all| rest.get(..all)) {
-            Some(result) if read(result, &head.id).is_ok() => {
-                found.push((head.id, result.to_vec()));
-                rest = &rest[result.len()..];
+pub fn whole(path: &Path) -> io::Result<Vec<Named>> {
+    let file = File::open(path)?;
+    let (head, begin) = match head(&file) {
+        Ok(read) => read,
+        Err(Unread::Host(e)) => return Err(e),
+        Err(Unread::Damaged(_) | Unread::Version(_)) => return Ok(Vec::new()),
+    };
+    let there = file.metadata()?.len();
+    let read = |part: &Part, from: u64| match from.saturating_add(part.bytes) <= there {
+        true => read_part(&file, part, from).map(|bytes| part.inflated(&bytes).ok()),
+        false => Ok(None),
+    };
+    let index = read(&head.index, begin)?;
+    let index = index.and_then(|text| serde_json::from_slice::<Index>(&text).ok());
+    let mut index = index.unwrap_or_default().into_iter();
+    let (mut found, mut from) = (Vec::new(), begin.saturating_add(head.index.bytes));
+    for part in &head.blocks {
+        let block = read(part, from)?;
+        from = from.saturating_add(part.bytes);
+        let mut begin = 0;
+        while begin < part.plain {
+            let Some((id, bytes)) = index.next() else {
+                return Ok(found);
+            };
+            let result = (begin as usize)..(begin as usize + bytes as usize);
+            begin += u64::from(bytes);
+            let result = block.as_ref().and_then(|block| block.get(result));
+            if let Some(Ok(kept)) = result.map(kept) {
+                found.push(Named { id, kept });
             }
-            _ => rest = &rest[end + 1..],
         }
     }
     Ok(found)

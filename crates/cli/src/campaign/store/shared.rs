@@ -1,7 +1,7 @@
 //! Results that share files: they wait for others, and are found while they wait and in packs.
 
-use super::pack::{self, Damaged, Packs};
-use super::{By, Run, Store, StoreError, at, locked, sum, written};
+use super::pack::{self, Damaged, Named, Packs};
+use super::{By, Kept, Run, Store, StoreError, at, locked, sum, written};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,19 +24,16 @@ pub(super) struct Known {
 /// Results that are not written yet.
 #[derive(Default)]
 pub(super) struct Waiting {
-    results: Vec<(String, Vec<u8>)>,
+    results: Vec<Named>,
     pub bytes: usize,
     written: Option<Instant>,
 }
 
 impl Store {
-    pub(super) fn waiting_or_packed(
-        &self,
-        id: &str,
-    ) -> Result<Option<(Vec<u8>, PathBuf)>, StoreError> {
-        let waits = |(of, bytes): &(String, Vec<u8>)| (of == id).then(|| bytes.clone());
-        if let Some(bytes) = locked(&self.waiting).results.iter().find_map(waits) {
-            return Ok(Some((bytes, self.path(id, Run::First))));
+    pub(super) fn waiting_or_packed(&self, id: &str) -> Result<Option<Kept>, StoreError> {
+        let waits = |result: &Named| (result.id == id).then(|| result.kept.clone());
+        if let Some(kept) = locked(&self.waiting).results.iter().find_map(waits) {
+            return Ok(Some(kept));
         }
         let mut known = locked(&self.packs);
         match known.packs.get(id) {
@@ -54,6 +51,11 @@ impl Store {
         }
         self.look(&mut known)?;
         known.packs.get(id)
+    }
+
+    /// The pack that has the result of a job.
+    pub(super) fn pack_of(&self, id: &str) -> Option<PathBuf> {
+        locked(&self.packs).packs.path(id).map(PathBuf::from)
     }
 
     pub(super) fn look(&self, known: &mut Known) -> Result<(), StoreError> {
@@ -86,11 +88,17 @@ impl Store {
     /// # Errors
     /// The host refuses, as on a full disk.
     pub fn put_soon(&self, id: &str, by: &By, text: &str) -> Result<(), StoreError> {
-        let bytes = written(id, by, text);
+        let kept = Kept {
+            by: by.clone(),
+            text: text.into(),
+        };
         {
             let mut waiting = locked(&self.waiting);
-            waiting.bytes += bytes.len();
-            waiting.results.push((id.into(), bytes));
+            waiting.bytes += text.len();
+            waiting.results.push(Named {
+                id: id.into(),
+                kept,
+            });
         }
         self.write_due()
     }
@@ -113,7 +121,10 @@ impl Store {
     fn write(&self, mut waiting: MutexGuard<'_, Waiting>) -> Result<(), StoreError> {
         match &waiting.results[..] {
             [] => return Ok(()),
-            [(id, bytes)] => self.put_bytes(&self.path(id, Run::First), bytes)?,
+            [Named { id, kept }] => {
+                let bytes = written(id, &kept.by, &kept.text);
+                self.put_bytes(&self.path(id, Run::First), &bytes)?;
+            }
             results => self.put_pack(results)?,
         }
         *waiting = Waiting {
@@ -123,7 +134,7 @@ impl Store {
         Ok(())
     }
 
-    fn put_pack(&self, results: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+    fn put_pack(&self, results: &[Named]) -> Result<(), StoreError> {
         let bytes = pack::packed(results);
         let name = &sum(&bytes)[..32];
         self.put_bytes(&self.dir.join(pack::FOLDER).join(name), &bytes)?;

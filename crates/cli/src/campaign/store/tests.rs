@@ -138,46 +138,134 @@ fn what_waits_is_found_and_what_is_not_written_is_not_there() {
     assert_eq!(texts(&Store::existing(dir.path()).unwrap()), ["0"]);
 }
 
+/// A text that no other makes smaller: its block holds it alone.
+fn noise(n: u8) -> String {
+    let hash = |line: u16| sum(&[&[n][..], &line.to_le_bytes()].concat());
+    (0..1024).map(hash).collect()
+}
+
+fn id(n: u8) -> String {
+    format!("{n:032x}")
+}
+
+/// A store with the result 0 alone and 1 to 9 in a pack, each in a block of its own.
+fn with_blocks() -> (tempfile::TempDir, Store) {
+    let (dir, store) = store();
+    for n in 0..10 {
+        let text = noise(n);
+        store.put_soon(&id(n), &By::default(), &text).unwrap();
+    }
+    store.settle().unwrap();
+    assert_eq!(packs(&store).len(), 1);
+    (dir, store)
+}
+
+/// Which of the results of [`with_blocks`] are there and right.
+fn right(store: &Store) -> Vec<u8> {
+    let get = |n| store.get(&id(n), Run::First).ok().flatten();
+    let is_right = |n: &u8| get(*n).is_some_and(|kept| kept.text == noise(*n));
+    (0..10).filter(is_right).collect()
+}
+
 #[test]
 fn a_pack_that_is_cut_off_is_named_and_what_is_whole_of_it_is_kept() {
-    let (dir, store) = with_a_pack();
+    let (dir, store) = with_blocks();
     let path = packs(&store).remove(0);
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() - 2]).unwrap();
     let store = Store::existing(dir.path()).unwrap();
     let damaged = store.damaged_packs().unwrap();
     assert!(damaged[0].1.contains("bytes are there"), "{}", damaged[0].1);
-    assert_eq!(texts(&store), ["0"], "nothing of it counts as it is");
+    assert_eq!(right(&store), [0], "nothing of it counts as it is");
     store.put_pack_aside(&path).unwrap();
-    assert_eq!(texts(&store).len(), 9, "the last one is missing");
+    assert_eq!(right(&store), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert!(store.damaged_packs().unwrap().is_empty());
     assert_eq!(fs::read_dir(dir.path().join("damaged")).unwrap().count(), 1);
-    fs::write(&packs(&store)[0], "").unwrap();
-    let store = Store::existing(dir.path()).unwrap();
-    let damaged = store.damaged_packs().unwrap();
-    assert!(damaged[0].1.contains("its first line"), "{}", damaged[0].1);
+    let bytes = fs::read(&packs(&store)[0]).unwrap();
+    let why = |bytes: &[u8]| {
+        fs::write(&packs(&store)[0], bytes).unwrap();
+        let store = Store::existing(dir.path()).unwrap();
+        store.damaged_packs().unwrap()[0].1.clone()
+    };
+    assert!(why(b"").contains("its first line"));
+    // The index begins behind the first line.
+    let index = 1 + bytes.iter().position(|b| *b == b'\n').unwrap();
+    let why = why(&flipped(&bytes, index + 8));
+    assert!(why.contains("its index: a checksum is wrong"), "{why}");
+}
+
+fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at] ^= 1;
+    bytes
 }
 
 #[test]
-fn a_damaged_result_in_a_pack_is_put_aside_without_the_others() {
-    let (dir, store) = with_a_pack();
+fn a_damaged_block_of_a_pack_is_put_aside_without_the_others() {
+    let (dir, store) = with_blocks();
     let path = packs(&store).remove(0);
-    let text = fs::read_to_string(&path).unwrap();
     let other = Store::existing(dir.path()).unwrap();
     // It knows where the results lie, and has no pack open.
     assert_eq!(other.present(Run::First).unwrap().len(), 10);
-    fs::write(&path, text.replace("\n3\n", "\n7\n")).unwrap();
-    let id = format!("{:032x}", 3);
-    let why = store.get(&id, Run::First).unwrap_err().to_string();
-    assert!(why.contains("checksum"), "{why}");
-    store.put_aside(&id, Run::First).unwrap();
-    assert_eq!(store.get(&id, Run::First).unwrap(), None);
-    assert_eq!(texts(&store).len(), 9);
-    assert_eq!(
-        texts(&other).len(),
-        9,
-        "who saw the old pack finds the new one"
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, flipped(&bytes, bytes.len() - 100)).unwrap();
+    let why = store.get(&id(9), Run::First).unwrap_err().to_string();
+    assert!(why.contains("a checksum is wrong"), "{why}");
+    store.put_aside(&id(9), Run::First).unwrap();
+    assert_eq!(store.get(&id(9), Run::First).unwrap(), None);
+    assert_eq!(right(&store), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(right(&other), right(&store), "the new pack is found");
+}
+
+#[test]
+fn results_of_a_pack_take_a_fifth_of_their_bytes() {
+    let (_dir, store) = store();
+    let mut bytes = 0;
+    for n in 0..1000u32 {
+        // Figures that differ, in a text that does not.
+        let hash = sum(&n.to_le_bytes());
+        let text = format!(
+            r#"{{"points":21,"enumerated":{},"deduplicated":77,"pruned":{},"beyond":0,"judged":34,"nested":0,"violations":0,"findings":[],"losses":{{"2":{{"states":1,"acked":0,"ops_max":1}}}}}}"#,
+            u32::from_str_radix(&hash[..4], 16).unwrap(),
+            u32::from_str_radix(&hash[4..8], 16).unwrap(),
+        );
+        bytes += text.len() as u64;
+        store.put_soon(&hash[..32], &By::default(), &text).unwrap();
+    }
+    store.settle().unwrap();
+    let length = |path: &PathBuf| fs::metadata(path).unwrap().len();
+    let packed: u64 = packs(&store).iter().map(length).sum();
+    assert!(packed < bytes / 5, "{packed} of {bytes}");
+    let first = &sum(&0u32.to_le_bytes())[..32];
+    assert!(store.get(first, Run::First).unwrap().is_some());
+}
+
+#[test]
+fn packs_of_other_layouts_are_refused_and_left_alone() {
+    let (dir, store) = with_a_pack();
+    let refused = || {
+        let opened = Store::open(dir.path()).map(drop);
+        let opened = opened.and_then(|()| Store::existing(dir.path())?.damaged_packs());
+        opened.unwrap_err().to_string()
+    };
+    let later = dir.path().join(pack::FOLDER).join("later");
+    fs::write(&later, "{\"varve_pack\":3,\"unheard\":[]}\n").unwrap();
+    let why = refused();
+    assert!(
+        why.contains("packed/later") && why.contains("layout 3"),
+        "{why}"
     );
+    assert!(later.exists(), "it is another program's");
+    fs::remove_file(&later).unwrap();
+    fs::create_dir(dir.path().join("packs")).unwrap();
+    assert!(Store::existing(dir.path()).is_ok(), "nothing is in it");
+    fs::write(dir.path().join("packs/ab"), "{\"varve_pack\":1}\n").unwrap();
+    for opened in [Store::open(dir.path()), Store::existing(dir.path())] {
+        let why = opened.err().unwrap().to_string();
+        assert!(why.contains("packs has results in layout 1"), "{why}");
+        assert!(why.contains("name another folder"), "{why}");
+    }
+    assert_eq!(texts(&store).len(), 10);
 }
 
 #[test]
@@ -198,10 +286,16 @@ fn every_copy_of_a_result_is_found_wherever_it_lies() {
     let (dir, store) = store();
     let put = |texts: [&str; 2]| {
         let results = [("ab01", texts[0]), ("ab02", texts[1])];
-        let results = results.map(|(id, text)| (id.to_string(), written(id, &By::default(), text)));
+        let results = results.map(|(id, text)| pack::Named {
+            id: id.into(),
+            kept: Kept {
+                by: By::default(),
+                text: text.into(),
+            },
+        });
         let bytes = pack::packed(&results);
         let name = &sum(&bytes)[..32];
-        fs::write(dir.path().join("packs").join(name), bytes).unwrap();
+        fs::write(dir.path().join(pack::FOLDER).join(name), bytes).unwrap();
     };
     put(["a", "b"]);
     store.present(Run::First).unwrap();
@@ -229,6 +323,6 @@ fn every_copy_of_a_result_is_found_wherever_it_lies() {
 #[test]
 fn a_folder_in_the_place_of_a_pack_is_damage_and_no_end() {
     let (dir, store) = store();
-    fs::create_dir(dir.path().join("packs/folder")).unwrap();
+    fs::create_dir(dir.path().join("packed/folder")).unwrap();
     assert_eq!(store.damaged_packs().unwrap().len(), 1);
 }

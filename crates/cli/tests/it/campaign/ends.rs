@@ -2,6 +2,8 @@
 
 use super::{Camp, TWO, forge};
 use crate::program::{text, words};
+use crate::store::pack::{self, Named};
+use crate::store::{Run, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::{Child, Output, Stdio};
@@ -25,7 +27,7 @@ fn working(camp: &Camp) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while camp.results("store").len() < 5 {
+    while camp.makers("store").len() < 5 {
         std::thread::sleep(Duration::from_millis(5));
     }
     child
@@ -69,7 +71,7 @@ fn a_signal_ends_a_worker_in_order_and_keeps_what_is_done() {
         let out = end(working(&camp), signal);
         let said = words(&out);
         assert_eq!(out.status.code(), Some(code), "{said}");
-        let made = camp.results("store").len();
+        let made = camp.makers("store").len();
         assert!(said.contains(&format!("{name}: {made} of ")), "{said}");
         assert!(
             camp.files("store", "attempts").is_empty(),
@@ -275,25 +277,14 @@ fn two_first_results_that_differ_are_named_and_not_merged() {
         "store",
     ];
     camp.good(&here);
-    let packs = camp.path("store/packs");
-    let pack = std::fs::read_dir(&packs)
-        .unwrap()
-        .next()
-        .expect("short jobs share files")
-        .unwrap();
-    let whole = std::fs::read_to_string(pack.path()).unwrap();
-    // A result of its own beside the one in the pack, with another text and a sum that fits.
-    let (head, text) = whole.split_once('\n').unwrap().1.split_once('\n').unwrap();
-    let mut head: serde_json::Value = serde_json::from_str(head).unwrap();
-    let text = &text[..head["bytes"].as_u64().unwrap() as usize];
-    let changed = text.replacen(':', ": ", 1);
-    assert_ne!(changed, text);
-    head["bytes"] = changed.len().into();
-    head["sum"] = blake3::hash(changed.as_bytes()).to_hex().as_str().into();
-    let id = head["id"].as_str().unwrap();
-    let place = camp.path("store/results").join(&id[..2]).join(id);
-    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
-    std::fs::write(&place, format!("{head}\n{changed}")).unwrap();
+    let packs = camp.files("store", pack::FOLDER);
+    let packed = pack::whole(packs.first().expect("short jobs share files")).unwrap();
+    // A result of its own beside the one in the pack, with another text.
+    let Named { id, kept } = &packed[0];
+    let changed = kept.text.replacen(':', ": ", 1);
+    assert_ne!(changed, kept.text);
+    let store = Store::existing(&camp.path("store")).unwrap();
+    store.put(id, Run::First, &kept.by, &changed).unwrap();
     assert_eq!(camp.status("store")["differ"], 1);
     let merge = [
         "campaign",
@@ -307,7 +298,7 @@ fn two_first_results_that_differ_are_named_and_not_merged() {
     ];
     let said = camp.fails(&merge, 1);
     assert!(
-        said.contains("gave two results") && said.contains("store/packs/"),
+        said.contains("gave two results") && said.contains("store/packed/"),
         "{said}"
     );
     let said = camp.fails(&here, 1);

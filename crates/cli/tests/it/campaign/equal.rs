@@ -49,6 +49,41 @@ fn a_comparison_a_crash_and_a_paper_have_the_bytes_of_one_process() {
     }
 }
 
+#[test]
+fn a_long_case_in_parts_has_the_bytes_of_one_process() {
+    let line = [
+        "crash",
+        "--schemes",
+        "jbd2,none",
+        "--workload",
+        "mix:ops=25",
+    ];
+    let camp = Camp::new();
+    camp.plan(&[&["--job-seconds", "0.05"][..], &line].concat());
+    camp.good(&[&line[..], &["--out", "own"]].concat());
+    let parts = camp.read("plan.jsonl").matches("\"part\":{").count();
+    assert!(parts > 4, "{parts} parts");
+    // The last part of a case is missing: the case is.
+    camp.work("store", &["--jobs", &format!("1-{}", parts - 1)]);
+    let said = camp.fails(&Camp::line("merge", "store", &["--out", "early"]), 1);
+    assert!(said.contains("1 results are missing"), "{said}");
+    camp.good(&Camp::line(
+        "merge",
+        "store",
+        &["--partial", "--out", "early"],
+    ));
+    assert!(camp.read("early/cases.csv").contains(",missing,"));
+    camp.work("store", &[]);
+    camp.merge("store", "merged");
+    same(
+        &camp.path("own"),
+        &camp.path("merged"),
+        &["cases.parquet", "cases.csv"],
+    );
+    let cases = camp.read("merged/cases.csv").lines().count();
+    assert!(cases - 1 < parts, "{cases} rows of cases, {parts} parts");
+}
+
 /// The table of points has those of the figures of `paper.json`, the published ones among them.
 fn every_point_has_its_row(camp: &Camp) {
     let report: Value = serde_json::from_str(&camp.read("merged/paper.json")).unwrap();

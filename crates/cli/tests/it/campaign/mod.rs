@@ -6,8 +6,11 @@ mod bad;
 mod ends;
 mod engines;
 mod equal;
+mod profiles;
 
 use crate::program::{command, text, words};
+use crate::store::pack::{self, Named};
+use crate::store::{Run, Store};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,6 +47,11 @@ impl Camp {
         let program = self.path("varve");
         fs::copy(env!("CARGO_BIN_EXE_varve"), &program).unwrap();
         self.program = Some(program);
+    }
+
+    /// Runs the program that was built from here on.
+    pub fn as_built(&mut self) {
+        self.program = None;
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -126,40 +134,34 @@ impl Camp {
 
     /// Gives each result of a store that lies in a pack a file of its own.
     pub fn unpack(&self, store: &str) {
-        for pack in self.files(store, "packs") {
-            for text in results(&fs::read_to_string(&pack).unwrap()) {
-                let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
-                let id = head["id"].as_str().unwrap();
-                let folder = self.path(store).join("results").join(&id[..2]);
-                fs::create_dir_all(&folder).unwrap();
-                fs::write(folder.join(id), text).unwrap();
+        let folder = Store::existing(&self.path(store)).unwrap();
+        for path in self.files(store, pack::FOLDER) {
+            for Named { id, kept } in pack::whole(&path).unwrap() {
+                folder.put(&id, Run::First, &kept.by, &kept.text).unwrap();
             }
-            fs::remove_file(pack).unwrap();
+            fs::remove_file(path).unwrap();
         }
     }
 
-    /// The results of first runs, each with its first line.
-    pub fn results(&self, store: &str) -> Vec<String> {
-        let packs = self.files(store, "packs").into_iter();
-        let files = self.files(store, "results").into_iter();
-        // One may be put aside, or not be there yet.
-        let texts = packs
-            .chain(files)
-            .filter_map(|f| fs::read_to_string(f).ok());
-        texts.flat_map(|text| results(&text)).collect()
+    /// Who made each result of a first run.
+    pub fn makers(&self, store: &str) -> Vec<String> {
+        let packs = self.files(store, pack::FOLDER).into_iter();
+        // One may be put aside meanwhile.
+        let packed = packs.flat_map(|path| pack::whole(&path).unwrap_or_default());
+        let mut makers: Vec<String> = packed.map(|result| result.kept.by.worker).collect();
+        // One that is alone may not be there yet.
+        for path in self.files(store, "results") {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let head: Option<Value> = serde_json::from_str(text.lines().next().unwrap_or("")).ok();
+            let worker = head.and_then(|head| Some(head["worker"].as_str()?.to_string()));
+            makers.extend(worker);
+        }
+        makers
     }
 
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
-}
-
-/// The results in a file of a store: the one that it is, or those of a pack.
-fn results(text: &str) -> Vec<String> {
-    let begin = "{\"varve_result\"";
-    let results = text.split(begin).skip(1);
-    let whole = |rest: &str| format!("{begin}{}", rest.strip_suffix('\n').unwrap_or(rest));
-    results.map(whole).collect()
 }
 
 /// Writes a result as the store does, with another text.
