@@ -9,16 +9,16 @@
 //! to SQLite is no journal. So a cut leaves the database before or behind the transaction, and
 //! nothing to roll back.
 //!
-//! - H1 a journal is held from its first byte or not at all: if its file is empty when SQLite writes
-//!   its head. What an earlier transaction left in the file stays where it is.
+//! - H1 a journal is held from its first byte or not at all: if its file is empty when SQLite
+//!   writes its head. What an earlier transaction left in the file stays where it is.
 //! - H2 what the file system cannot take whole goes the way of SQLite: the journal is written to
 //!   its file and made durable, with its name, before the first write of the database
 //!   ([`SqliteFile::settle`]). So do transactions that cover several databases, whose journals have
 //!   to name each other on the medium, and a database that is cut shorter.
 //! - H3 a journal that ends, or a lock that is given back, takes what was not committed along:
 //!   SQLite has given the transaction up, and the file system has nothing of it. With the lock goes
-//!   the journal itself, whose file SQLite may keep open: the next writer may be another connection,
-//!   and its transaction would be mixed with what is left of this one.
+//!   the journal itself, whose file SQLite may keep open: the next writer may be another
+//!   connection, in whose way it would be.
 //! - H4 only the file that began a journal reads, changes and ends it. Several connections have the
 //!   file open at the same time, and one of them may close it while another one writes.
 
