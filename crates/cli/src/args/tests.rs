@@ -70,7 +70,8 @@ fn each_command_prints_json_where_that_says_something() {
         .collect();
     without.push("help".into());
     let mut told: Vec<&str> = WITHOUT_JSON.iter().map(|(words, _)| *words).collect();
-    (without.sort(), told.sort_unstable());
+    without.sort();
+    told.sort_unstable();
     assert_eq!(without, told);
 }
 

@@ -1,6 +1,8 @@
 //! What every command does on a command line that is wrong: one line on standard error, exit code
 //! 2 (of `fsck` 16, as e2fsck has it), and nothing on standard output.
 
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
 use crate::program::{text, varve};
 use std::process::Output;
 
