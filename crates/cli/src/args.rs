@@ -2,16 +2,20 @@
 
 mod calibrate;
 mod campaign;
+mod device;
 mod image;
 mod kernel;
 mod paper;
 mod program;
 mod recordings;
 mod serve;
+#[cfg(test)]
+mod tests;
 mod workers;
 
 pub use calibrate::CalibrateArgs;
 pub use campaign::{CampaignCommand, MergeArgs, PlanArgs, StatusArgs, SubmitArgs, WorkArgs};
+pub use device::DeviceCommand;
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
 pub use kernel::{Engine, KernelArgs};
 pub use paper::{PaperArgs, PaperName};
@@ -185,63 +189,6 @@ pub struct ReportArgs {
     /// Prints JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Subcommand)]
-pub enum DeviceCommand {
-    /// Lists the built-in profiles.
-    List {
-        /// Prints JSON instead of a table.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Shows capacity, promises, timing sets and registers of a profile; or what a file of
-    /// `device new` holds.
-    Show {
-        /// Name of a profile, with changes: `emmc-odroid-xu4,card.cache_on=false`. Or a saved
-        /// device.
-        #[arg(value_name = "PROFILE|FILE")]
-        profile: String,
-        /// Prints JSON instead of tables.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Prints a profile, commented, to begin one's own from; or makes a blank device and saves it
-    /// in a file.
-    New {
-        /// Name of a profile, with changes.
-        profile: String,
-        /// File for a blank device; without it the profile is printed.
-        file: Option<PathBuf>,
-        /// Size of the device, MiB, or with k, M, G or T [default: that of the profile].
-        #[arg(long, value_name = "SIZE", value_parser = size::mib, requires = "file")]
-        size: Option<u64>,
-        /// Replaces a file that exists.
-        #[arg(long, requires = "file")]
-        force: bool,
-    },
-    /// Measures a real card, drive or file, and writes a profile of it.
-    Calibrate(CalibrateArgs),
-    /// Writes what a host would read from a saved device to a raw image file.
-    Save {
-        /// A saved device.
-        file: PathBuf,
-        /// Raw image.
-        image: PathBuf,
-        /// Replaces a file that exists.
-        #[arg(long)]
-        force: bool,
-    },
-    /// Writes a raw image file to a saved device, through its controller.
-    Load {
-        /// Raw image, as large as the device.
-        image: PathBuf,
-        /// A saved device.
-        file: PathBuf,
-        /// Writes over a device that holds data.
-        #[arg(long)]
-        force: bool,
-    },
 }
 
 #[derive(clap::Args)]
@@ -642,7 +589,7 @@ pub struct MkfsArgs {
     #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES", value_parser = size::block)]
     pub block_size: u32,
     /// Bytes of an inode of ext4 and ext3: a power of two from 128 to a block [default: 256].
-    #[arg(short = 'I', long, value_name = "BYTES")]
+    #[arg(short = 'I', long, value_name = "BYTES", value_parser = size::block)]
     pub inode_size: Option<u32>,
     /// Size of the file, MiB, or with k, M, G or T: 512M [default: as it is].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]

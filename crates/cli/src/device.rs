@@ -35,13 +35,24 @@ pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
             file,
             size,
             force,
+            json,
         } => match file {
-            Some(file) => saved::new(profile, file, *size, *force),
+            Some(file) => saved::new(profile, file, *size, *force)?.say(*json),
             None => say(&Profile::text_of(profile).map_err(usage)?),
         },
         DeviceCommand::Calibrate(args) => calibrate::calibrate(args),
-        DeviceCommand::Save { file, image, force } => saved::save(file, image, *force),
-        DeviceCommand::Load { image, file, force } => saved::load(image, file, *force),
+        DeviceCommand::Save {
+            file,
+            image,
+            force,
+            json,
+        } => saved::save(file, image, *force)?.say(*json),
+        DeviceCommand::Load {
+            image,
+            file,
+            force,
+            json,
+        } => saved::load(image, file, *force)?.say(*json),
         DeviceCommand::Show { profile, json } if is_file(profile) => {
             saved::show(Path::new(profile), *json)
         }

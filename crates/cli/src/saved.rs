@@ -1,7 +1,7 @@
 //! `varve device new`, `show`, `save`, `load`: devices saved in files.
 
 use crate::failure::{Failure, failed, usage};
-use crate::out::say;
+use crate::out::{self, say, say_json};
 use crate::table::framed;
 use rig::{
     ProfileError, RigError, SavedDevice, StateError, load_image_onto, read_device, write_device,
@@ -10,8 +10,24 @@ use rig::{
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// What was done: for people and for programs.
+pub struct Done {
+    text: String,
+    value: Value,
+}
+
+impl Done {
+    /// Prints it.
+    pub fn say(&self, as_json: bool) -> Result<(), Failure> {
+        match as_json {
+            true => say_json(&self.value),
+            false => say(&format!("{}\n", self.text)),
+        }
+    }
+}
+
 /// Runs `varve device new`.
-pub fn new(profile: &str, file: &Path, mib: Option<u64>, force: bool) -> Result<(), Failure> {
+pub fn new(profile: &str, file: &Path, mib: Option<u64>, force: bool) -> Result<Done, Failure> {
     let bytes = mib.map(|mib| mib.saturating_mul(1 << 20));
     let device = SavedDevice::blank(profile, bytes).map_err(|e| match e {
         StateError::Profile(ProfileError::Unknown { name, .. }) if name.ends_with(".toml") => {
@@ -25,10 +41,15 @@ pub fn new(profile: &str, file: &Path, mib: Option<u64>, force: bool) -> Result<
         other => failed(other),
     })?;
     write_device(&device, file, force).map_err(failed)?;
-    let mib = device.media().capacity_bytes() >> 20;
+    let bytes = device.media().capacity_bytes();
     let kind = device.media().kind();
-    let name = file.display();
-    say(&format!("{name}: {profile}, {kind}, {mib} MiB\n"))
+    let (name, mib) = (file.display(), bytes >> 20);
+    Ok(Done {
+        text: format!("{name}: {profile}, {kind}, {mib} MiB"),
+        value: json!({
+            "file": out::path(file), "profile": profile, "kind": kind, "capacity_bytes": bytes,
+        }),
+    })
 }
 
 /// Runs `varve device show` on a file.
@@ -83,7 +104,7 @@ fn words(all: &Value) -> String {
 }
 
 /// Runs `varve device save`.
-pub fn save(file: &Path, image: &Path, force: bool) -> Result<(), Failure> {
+pub fn save(file: &Path, image: &Path, force: bool) -> Result<Done, Failure> {
     if let (Ok(from), Ok(to)) = (file.canonicalize(), image.canonicalize())
         && from == to
     {
@@ -95,13 +116,14 @@ pub fn save(file: &Path, image: &Path, force: bool) -> Result<(), Failure> {
     let mut used = 0u64;
     model.dump_logical(|_, _| used += 1);
     let name = image.display();
-    say(&format!(
-        "{name}: {used} blocks of 4 KiB that are not zero\n"
-    ))
+    Ok(Done {
+        text: format!("{name}: {used} blocks of 4 KiB that are not zero"),
+        value: json!({"image": out::path(image), "nonzero_blocks": used}),
+    })
 }
 
 /// Runs `varve device load`.
-pub fn load(image: &Path, file: &Path, force: bool) -> Result<(), Failure> {
+pub fn load(image: &Path, file: &Path, force: bool) -> Result<Done, Failure> {
     let device = read_device(file).map_err(failed)?;
     let mut model = device.build().map_err(failed)?;
     let name = file.display();
@@ -117,5 +139,8 @@ pub fn load(image: &Path, file: &Path, force: bool) -> Result<(), Failure> {
     })?;
     let device = device.shut_down(model).map_err(failed)?;
     write_device(&device, file, true).map_err(failed)?;
-    say(&format!("{name}: {written} blocks of 4 KiB written\n"))
+    Ok(Done {
+        text: format!("{name}: {written} blocks of 4 KiB written"),
+        value: json!({"file": out::path(file), "written_blocks": written}),
+    })
 }

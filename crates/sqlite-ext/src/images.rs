@@ -3,7 +3,7 @@
 use crate::api::Api;
 use crate::name::Name;
 use crate::said;
-use crate::share::{ENDED, Listener, Session, connect};
+use crate::share::{ENDED, Listener, Session, connect, why_protected};
 use crate::uri::Wish;
 use rt::Mutex;
 use sqlite_vfs::{Mount, Options, ffi};
@@ -130,7 +130,7 @@ pub fn acquire(api: Api, image: &Path, wish: &Wish) -> Result<Home, Refusal> {
             return Ok(Home::There(session));
         }
         if left == 0 {
-            return Err(refusal);
+            return Err(why_protected(image).unwrap_or(refusal));
         }
         left -= 1;
         rt::sleep(BETWEEN_TRIES);

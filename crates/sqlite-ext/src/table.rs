@@ -14,6 +14,13 @@ pub const NAME: &CStr = c"varve";
 /// Bytes of the longest full name: a path of the host, the mark, a path of the volume.
 const NAME_BYTES: usize = 2 * 4096 + 1;
 
+/// The number of that error on Linux.
+const EROFS: c_int = 30;
+/// Why a database can only be read. SQLite says so of the first write, and not why.
+const READ_ONLY: &str = "its databases can only be read here: it is mounted read-only, because of \
+                         `ro` in the options of whoever opened it first, or because it is \
+                         write-protected";
+
 /// What belongs to a VFS; it is never freed.
 pub struct Data {
     pub api: Api,
@@ -140,15 +147,19 @@ unsafe extern "C" fn x_open(
                 true => (api.routines().uri_boolean)(name, c"psow".as_ptr(), psow_default()) != 0,
                 false => psow_default() != 0,
             };
-            match opened(home, place.path, flags, psow) {
-                Ok((file, flags, ended)) => {
+            match opened(home, place.path.clone(), flags, psow) {
+                Ok((file, came_true, ended)) => {
+                    if is_main && is_write_protected(flags, came_true) {
+                        let text = format!("{}: {READ_ONLY}", place.image.display());
+                        said::say(api, ffi::SQLITE_READONLY, EROFS, &text);
+                    }
                     let host = Host {
                         name: NAME,
                         malloc64: api.routines().malloc64,
                     };
                     sqlite_vfs::install(out, file, host, ended);
                     if !out_flags.is_null() {
-                        *out_flags = flags;
+                        *out_flags = came_true;
                     }
                     Ok(ffi::SQLITE_OK)
                 }
@@ -156,6 +167,11 @@ unsafe extern "C" fn x_open(
             }
         })
     }
+}
+
+/// Whether a database that was to be written can only be read.
+fn is_write_protected(asked: c_int, came_true: c_int) -> bool {
+    asked & ffi::SQLITE_OPEN_READWRITE != 0 && came_true & ffi::SQLITE_OPEN_READONLY != 0
 }
 
 fn psow_default() -> c_int {

@@ -18,6 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{FsError, FsResult, OpenFlags};
 
+/// The number of that error on Linux.
+const ENOMEM: c_int = 12;
+
 /// State of one `sqlite3_file`; [`install`](crate::install) puts it behind the pointer.
 pub struct SqliteFile {
     pub(crate) mount: Arc<Mount>,
@@ -40,8 +43,8 @@ pub struct SqliteFile {
     pub(crate) batch_refused: bool,
     /// This is a rollback journal, and this is its database.
     pub(crate) journal_of: Option<Arc<Node>>,
-    /// The journal is held, and this file is the one that began it.
-    pub(crate) holds: bool,
+    /// The number of the held journal that this file began, which may have ended since.
+    pub(crate) holds: Option<u64>,
     /// Writes of a database whose journal is held.
     pub(crate) pending: Batch,
 }
@@ -202,11 +205,7 @@ impl Calls for SqliteFile {
         if self.node.is_none() {
             self.mount.journal_ended();
         }
-        let code = self.outcome(During::Truncate, result);
-        if code == ffi::SQLITE_OK {
-            self.hold_if_empty();
-        }
-        code
+        self.outcome(During::Truncate, result)
     }
 
     /// sqlite-S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and
@@ -258,6 +257,9 @@ impl Calls for SqliteFile {
             if to <= Level::Shared {
                 // held-H3.
                 self.pending = Batch::default();
+                if self.level >= Level::Reserved {
+                    node.journal.lock().drop_content();
+                }
             }
             let from = self.level;
             node.locks.lock().unlock(&mut self.level, to);
@@ -300,8 +302,16 @@ impl Calls for SqliteFile {
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<*mut c_void, c_int> {
         let found = self.with_shm(|shm, _| shm.region(region, bytes, extend));
         match found {
-            Some(Some(start)) => Ok(start.cast()),
-            _ => Err(ffi::SQLITE_IOERR_SHMMAP),
+            Some(Ok(start)) => Ok(start.cast()),
+            Some(Err(why)) => {
+                let text = format!(
+                    "WAL index of {}: {why}",
+                    String::from_utf8_lossy(&self.path)
+                );
+                self.mount.tell(ffi::SQLITE_IOERR_SHMMAP, ENOMEM, &text);
+                Err(ffi::SQLITE_IOERR_SHMMAP)
+            }
+            None => Err(ffi::SQLITE_IOERR_SHMMAP),
         }
     }
 

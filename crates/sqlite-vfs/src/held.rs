@@ -9,14 +9,18 @@
 //! to SQLite is no journal. So a cut leaves the database before or behind the transaction, and
 //! nothing to roll back.
 //!
-//! - H1 a journal is held from its first byte or not at all: from the moment its file is opened, or
-//!   cut to nothing, empty. What an earlier transaction left in the file stays where it is.
+//! - H1 a journal is held from its first byte or not at all: if its file is empty when SQLite
+//!   writes its head. What an earlier transaction left in the file stays where it is.
 //! - H2 what the file system cannot take whole goes the way of SQLite: the journal is written to
 //!   its file and made durable, with its name, before the first write of the database
 //!   ([`SqliteFile::settle`]). So do transactions that cover several databases, whose journals have
 //!   to name each other on the medium, and a database that is cut shorter.
 //! - H3 a journal that ends, or a lock that is given back, takes what was not committed along:
-//!   SQLite has given the transaction up, and the file system has nothing of it.
+//!   SQLite has given the transaction up, and the file system has nothing of it. With the lock goes
+//!   the journal itself, whose file SQLite may keep open: the next writer may be another
+//!   connection, in whose way it would be.
+//! - H4 only the file that began a journal reads, changes and ends it. Several connections have the
+//!   file open at the same time, and one of them may close it while another one writes.
 
 use crate::batch::Batch;
 use crate::error::During;
@@ -31,33 +35,46 @@ const HELD_MAX: usize = 8 << 20;
 
 /// The journal of a database, if it is held.
 #[derive(Default)]
-pub(crate) struct Journal(Option<Content>);
+pub(crate) struct Journal {
+    content: Option<Content>,
+    /// How many were held so far, which numbers them.
+    begun: u64,
+}
 
 struct Content {
+    /// Whoever knows it has begun this journal (held-H4).
+    number: u64,
     /// The path of its file.
     path: Vec<u8>,
     bytes: Vec<u8>,
 }
 
 impl Journal {
-    /// Begins to hold the journal at `path`, unless another connection's is held.
-    fn begin(&mut self, path: &[u8]) -> bool {
-        let is_free = self.0.is_none();
-        if is_free {
-            self.0 = Some(Content {
-                path: path.to_vec(),
-                bytes: Vec::new(),
-            });
+    /// Begins to hold the journal at `path`, and answers its number, unless one is held already.
+    fn begin(&mut self, path: &[u8]) -> Option<u64> {
+        if self.is_held() {
+            return None;
         }
-        is_free
+        self.begun += 1;
+        self.content = Some(Content {
+            number: self.begun,
+            path: path.to_vec(),
+            bytes: Vec::new(),
+        });
+        Some(self.begun)
     }
 
     fn is_held(&self) -> bool {
-        self.0.is_some()
+        self.content.is_some()
+    }
+
+    /// Holds none any more.
+    pub(crate) fn drop_content(&mut self) {
+        self.content = None;
     }
 
     fn read(&self, offset: u64, buf: &mut [u8]) -> Option<usize> {
-        let content = &self.0.as_ref()?.bytes;
+        let content = &self.content.as_ref()?.bytes;
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         let there = content.get(from..).unwrap_or_default();
         let n = there.len().min(buf.len());
@@ -67,7 +84,7 @@ impl Journal {
 
     /// Whether the write is held; false if it would make too much of it.
     fn write(&mut self, offset: u64, data: &[u8]) -> bool {
-        let Some(content) = &mut self.0 else {
+        let Some(content) = &mut self.content else {
             return false;
         };
         let end = usize::try_from(offset)
@@ -86,7 +103,7 @@ impl Journal {
 
 /// Writes a held journal to its file, durable with its name (held-H2); nothing if none is held.
 fn release(mount: &Mount, journal: &Journal) -> FsResult<()> {
-    let Some(content) = &journal.0 else {
+    let Some(content) = &journal.content else {
         return Ok(());
     };
     let file = mount.vfs.open(&content.path, OpenFlags::WRITE, 0)?;
@@ -113,21 +130,29 @@ fn write_all(file: &vfs::File, mut data: &[u8]) -> FsResult<()> {
 /// What a journal's own file does while it is held; each answers `None` if it is not.
 impl SqliteFile {
     /// Holds the journal if its file is empty (held-H1).
-    pub(crate) fn hold_if_empty(&mut self) {
+    fn hold_if_empty(&mut self) {
+        if self.held(|_| ()).is_some() {
+            return;
+        }
         let Some(node) = &self.journal_of else {
             return;
         };
-        if !self.holds && self.file.stat().is_ok_and(|attr| attr.size == 0) {
+        if self.file.stat().is_ok_and(|attr| attr.size == 0) {
             self.holds = node.journal.lock().begin(&self.path);
         }
     }
 
+    /// Calls `f` with the journal that this file has begun, if it is still held (held-H4).
     fn held<R>(&mut self, f: impl FnOnce(&mut Journal) -> R) -> Option<R> {
-        let node = self.journal_of.as_ref().filter(|_| self.holds)?;
+        let mine = self.holds?;
+        let node = self.journal_of.as_ref()?;
         let mut journal = node.journal.lock();
-        let is_held = journal.is_held();
-        self.holds = is_held;
-        is_held.then(|| f(&mut journal))
+        let is_mine = |content: &Content| content.number == mine;
+        if !journal.content.as_ref().is_some_and(is_mine) {
+            self.holds = None;
+            return None;
+        }
+        Some(f(&mut journal))
     }
 
     pub(crate) fn read_held(&mut self, offset: u64, buf: &mut [u8]) -> Option<usize> {
@@ -136,6 +161,9 @@ impl SqliteFile {
 
     /// Too much of it goes to the file from there on.
     pub(crate) fn write_held(&mut self, offset: u64, data: &[u8]) -> Option<c_int> {
+        if offset == 0 {
+            self.hold_if_empty();
+        }
         if self.held(|journal| journal.write(offset, data))? {
             return Some(ffi::SQLITE_OK);
         }
@@ -146,13 +174,13 @@ impl SqliteFile {
     }
 
     pub(crate) fn size_held(&mut self) -> Option<u64> {
-        let bytes = |journal: &mut Journal| journal.0.as_ref().map(|c| c.bytes.len() as u64);
+        let bytes = |journal: &mut Journal| journal.content.as_ref().map(|c| c.bytes.len() as u64);
         self.held(bytes)?
     }
 
     pub(crate) fn truncate_held(&mut self, size: u64) -> Option<c_int> {
         let cut = |journal: &mut Journal| {
-            let content = journal.0.as_mut().expect("it is held");
+            let content = journal.content.as_mut().expect("it is held");
             let size = usize::try_from(size).unwrap_or(usize::MAX);
             content.bytes.truncate(size);
             content.bytes.len() == size
@@ -171,7 +199,7 @@ impl SqliteFile {
 
     /// The journal's file is closed (held-H3).
     pub(crate) fn drop_held(&mut self) {
-        self.held(|journal| journal.0 = None);
+        self.held(Journal::drop_content);
     }
 
     fn release_journal(&mut self) -> c_int {
@@ -183,7 +211,7 @@ impl SqliteFile {
         let released = release(&self.mount, &journal);
         // After a failure SQLite has its file, whatever is in it: the database has not changed, so
         // rolling back half of a journal changes nothing, and it ends the file as any other.
-        journal.0 = None;
+        journal.drop_content();
         drop(journal);
         self.outcome(During::Sync, released)
     }
@@ -255,7 +283,8 @@ mod tests {
     fn a_held_journal_is_read_as_it_was_written() {
         let mut journal = Journal::default();
         assert!(!journal.write(0, b"none is held"));
-        assert!(journal.begin(b"/j") && !journal.begin(b"/other"));
+        assert_eq!(journal.begin(b"/j"), Some(1));
+        assert_eq!(journal.begin(b"/other"), None);
         assert!(journal.write(4, b"abc") && journal.write(0, b"head"));
         let mut buf = [9; 10];
         assert_eq!(journal.read(2, &mut buf), Some(5));

@@ -175,15 +175,20 @@ impl Mount {
         let is_missing = matches!(error, FsError::Posix(Errno::NoEnt));
         let text = format!("{during:?} of {}: {error}", String::from_utf8_lossy(path));
         // Whether a journal is there is asked by deleting it; only what was to be opened is missed.
-        if let Some(listener) = &self.listener
-            && (!is_missing || during == During::Open)
-        {
-            listener(code, error.errno().code(), &text);
+        if !is_missing || during == During::Open {
+            self.tell(code, error.errno().code(), &text);
         }
         if !is_missing {
             self.first_error.lock().get_or_insert(text);
         }
         code
+    }
+
+    /// Tells the listener: SQLite's code, the number of the error, the text.
+    pub(crate) fn tell(&self, code: c_int, errno: c_int, text: &str) {
+        if let Some(listener) = &self.listener {
+            listener(code, errno, text);
+        }
     }
 
     /// The number of the last error of the file system, for xGetLastError; 0: none.

@@ -63,7 +63,7 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
         _ => None,
     };
     mount.files.fetch_add(1, Ordering::Relaxed);
-    let mut file = SqliteFile {
+    let file = SqliteFile {
         mount: Arc::clone(mount),
         file,
         path,
@@ -78,10 +78,9 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
         batch: None,
         batch_refused: false,
         journal_of,
-        holds: false,
+        holds: None,
         pending: Batch::default(),
     };
-    file.hold_if_empty();
     Ok((file, flags))
 }
 

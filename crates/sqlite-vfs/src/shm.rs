@@ -2,6 +2,7 @@
 
 pub(crate) use crate::locks::Busy;
 use crate::region::Region;
+use std::fmt;
 use std::os::fd::OwnedFd;
 
 /// Locks of the WAL index (`SQLITE_SHM_NLOCK`).
@@ -16,6 +17,28 @@ pub const SHARED_REGION_BYTES: usize = 32 << 10;
 /// Most regions that are shared: a WAL of 2^24 frames. They lie in one file, so that a process that
 /// asks for all of them takes one descriptor and one mapping.
 pub const SHARED_REGIONS_MAX: usize = 1 << 12;
+
+/// Why there is no region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoRegion {
+    /// Beyond the limits above, or longer than the region that is there.
+    Limit,
+    /// The host gives no memory that several processes can map.
+    Memory(rustix::io::Errno),
+}
+
+impl fmt::Display for NoRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoRegion::Limit => f.write_str("it would be larger than is served"),
+            NoRegion::Memory(why) => write!(
+                f,
+                "the system gives no memory that processes share ({why}); \
+                 `pragma locking_mode=exclusive` needs none"
+            ),
+        }
+    }
+}
 
 /// What one connection holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,7 +78,7 @@ impl Regions {
         }
     }
 
-    fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+    fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Result<*mut u64, NoRegion> {
         match self {
             Regions::Own(regions) => own(regions, index, bytes, extend),
             Regions::Shared(there, memory) => shared(there, memory, index, bytes, extend),
@@ -63,19 +86,27 @@ impl Regions {
     }
 }
 
-fn own(regions: &mut Vec<Region>, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+fn own(
+    regions: &mut Vec<Region>,
+    index: usize,
+    bytes: usize,
+    extend: bool,
+) -> Result<*mut u64, NoRegion> {
     if index >= REGIONS_MAX || bytes == 0 || bytes > REGION_BYTES_MAX {
-        return None;
+        return Err(NoRegion::Limit);
     }
     if index >= regions.len() && !extend {
-        return Some(std::ptr::null_mut());
+        return Ok(std::ptr::null_mut());
     }
     while regions.len() <= index {
         regions.push(Region::new(bytes));
     }
     let region = &regions[index];
     // The first to ask for it decided its size.
-    (region.bytes() >= bytes).then(|| region.start())
+    match region.bytes() >= bytes {
+        true => Ok(region.start()),
+        false => Err(NoRegion::Limit),
+    }
 }
 
 fn shared(
@@ -84,19 +115,23 @@ fn shared(
     index: usize,
     bytes: usize,
     extend: bool,
-) -> Option<*mut u64> {
+) -> Result<*mut u64, NoRegion> {
     if index >= SHARED_REGIONS_MAX || bytes != SHARED_REGION_BYTES {
-        return None;
+        return Err(NoRegion::Limit);
     }
     if index >= *there && !extend {
-        return Some(std::ptr::null_mut());
+        return Ok(std::ptr::null_mut());
     }
-    if memory.is_none() {
-        *memory = Some(Region::shared(SHARED_REGIONS_MAX * SHARED_REGION_BYTES).ok()?);
-    }
+    let memory = match memory {
+        Some(memory) => memory,
+        None => {
+            let made = Region::shared(SHARED_REGIONS_MAX * SHARED_REGION_BYTES);
+            memory.insert(made.map_err(NoRegion::Memory)?)
+        }
+    };
     *there = (*there).max(index + 1);
-    let start = memory.as_ref()?.start();
-    Some(start.wrapping_byte_add(index * SHARED_REGION_BYTES))
+    let start = memory.start();
+    Ok(start.wrapping_byte_add(index * SHARED_REGION_BYTES))
 }
 
 impl Shm {
@@ -131,9 +166,13 @@ impl Shm {
             self.regions.clear();
         }
     }
-    /// Address of region `index`; null if it does not exist and `extend` is false. `None`: beyond
-    /// the limits, longer than the region that is there, or there is no memory.
-    pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+    /// Address of region `index`; null if it does not exist and `extend` is false.
+    pub(crate) fn region(
+        &mut self,
+        index: usize,
+        bytes: usize,
+        extend: bool,
+    ) -> Result<*mut u64, NoRegion> {
         self.regions.region(index, bytes, extend)
     }
     /// The file behind all regions, for another process; `None` if there is none.
@@ -221,22 +260,22 @@ mod tests {
     fn regions_keep_their_address_and_are_fresh_after_the_last_user() {
         let mut shm = Shm::default();
         let (a, b) = (shm.attach(), shm.attach());
-        assert_eq!(shm.region(0, 32_768, false), Some(std::ptr::null_mut()));
+        assert_eq!(shm.region(0, 32_768, false), Ok(std::ptr::null_mut()));
         let first = shm.region(0, 32_768, true).unwrap();
         // SAFETY: the region has 4096 words and nobody else uses it.
         unsafe { first.write(7) };
         shm.region(100, 32_768, true).unwrap();
-        assert_eq!(shm.region(0, 32_768, false), Some(first));
+        assert_eq!(shm.region(0, 32_768, false), Ok(first));
         shm.detach(a);
-        assert_eq!(shm.region(0, 32_768, false), Some(first));
+        assert_eq!(shm.region(0, 32_768, false), Ok(first));
         shm.detach(b);
         let c = shm.attach();
         let again = shm.region(0, 32_768, true).unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { again.read() }, 0);
         shm.detach(c);
-        assert_eq!(shm.region(0, usize::MAX, true), None);
-        assert_eq!(shm.region(usize::MAX, 32_768, true), None);
+        assert_eq!(shm.region(0, usize::MAX, true), Err(NoRegion::Limit));
+        assert_eq!(shm.region(usize::MAX, 32_768, true), Err(NoRegion::Limit));
     }
 
     #[test]
@@ -250,11 +289,11 @@ mod tests {
     #[test]
     fn a_region_is_not_handed_out_as_longer_than_it_is() {
         let mut shm = Shm::default();
-        assert!(shm.region(0, 8, true).is_some());
-        assert_eq!(shm.region(0, 32_768, false), None);
+        assert!(shm.region(0, 8, true).is_ok());
+        assert_eq!(shm.region(0, 32_768, false), Err(NoRegion::Limit));
         let mut shm = Shm::new(true);
         for bytes in [8, 32_760, 32_776, 65_536] {
-            assert_eq!(shm.region(0, bytes, true), None);
+            assert_eq!(shm.region(0, bytes, true), Err(NoRegion::Limit));
         }
         assert!(shm.memory().is_none());
     }
@@ -263,9 +302,12 @@ mod tests {
     fn shared_regions_lie_in_one_file() {
         let mut shm = Shm::new(true);
         let held = shm.attach();
-        assert_eq!(shm.region(1 << 16, 32_768, true), None);
-        assert_eq!(shm.region(SHARED_REGIONS_MAX, 32_768, true), None);
-        assert_eq!(shm.region(0, 32_768, false), Some(std::ptr::null_mut()));
+        assert_eq!(shm.region(1 << 16, 32_768, true), Err(NoRegion::Limit));
+        assert_eq!(
+            shm.region(SHARED_REGIONS_MAX, 32_768, true),
+            Err(NoRegion::Limit)
+        );
+        assert_eq!(shm.region(0, 32_768, false), Ok(std::ptr::null_mut()));
         let last = shm.region(SHARED_REGIONS_MAX - 1, 32_768, true).unwrap();
         let first = shm.region(0, 32_768, false).unwrap();
         assert_eq!(

@@ -2,7 +2,7 @@
 //! something, for tests of what a front door asks for, and of the write-back policy. Tests can
 //! plant faults in it ([`Fault`]).
 
-use base::{Ino, Map, Time};
+use base::{Bytes, Ino, Map, Time};
 use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
     FsResult, FsStat, RenameMode, SeekMode, SetAttr, WriteErrorCounts, WriteErrors, XattrMode,
@@ -10,7 +10,7 @@ use fscore::{
 use rt::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// One call that changes or syncs something.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,6 +45,10 @@ pub enum Call {
         ino: Ino,
         offset: u64,
         len: usize,
+    },
+    WriteAtomic {
+        ino: Ino,
+        bytes: usize,
     },
     SetXattr {
         ino: Ino,
@@ -102,6 +106,8 @@ pub struct SpyFs {
     /// Pages of any file for which there is no room.
     without_room: Mutex<Range<u64>>,
     fault: Mutex<Option<Fault>>,
+    /// Most bytes of an atomic write; 0: there are none.
+    atomic_max: AtomicUsize,
 }
 
 impl SpyFs {
@@ -115,7 +121,13 @@ impl SpyFs {
             failures: Mutex::named("spy failures", Map::default()),
             without_room: Mutex::named("spy room", 0..0),
             fault: Mutex::named("spy fault", None),
+            atomic_max: AtomicUsize::new(0),
         })
+    }
+    /// Takes atomic writes of up to so many bytes from now on, and answers EFBIG to larger ones.
+    /// They are atomic in the record of calls alone.
+    pub fn set_atomic_max(&self, bytes: usize) {
+        self.atomic_max.store(bytes, Ordering::Relaxed);
     }
     /// The calls since the last `take`.
     pub fn take(&self) -> Vec<Call> {
@@ -293,6 +305,22 @@ impl FileSystem for SpyFs {
             offset,
             len,
         })
+    }
+    fn has_atomic_writes(&self) -> bool {
+        self.atomic_max.load(Ordering::Relaxed) > 0
+    }
+    fn write_atomic(&self, ino: Ino, parts: &[(u64, Bytes)]) -> FsResult<()> {
+        let bytes = parts.iter().map(|(_, data)| data.len()).sum();
+        match self.atomic_max.load(Ordering::Relaxed) {
+            0 => return Err(Errno::NotSup.into()),
+            max if bytes > max => return Err(Errno::FBig.into()),
+            _ => {}
+        }
+        for (offset, data) in parts {
+            self.below.write(ino, *offset, data)?;
+        }
+        self.note(Call::WriteAtomic { ino, bytes });
+        Ok(())
     }
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
         self.writable()?;

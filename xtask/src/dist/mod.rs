@@ -1,7 +1,9 @@
 //! `cargo xtask dist`: what people install, in `target/dist-files`: a program that needs no library
 //! of the system (musl), as a tar archive and as a Debian package with manual pages, completions
 //! and the helpers of mount(8) and fsck(8); a list of what it is made of (CycloneDX); checksums.
+//! What was made is unpacked and checked as a user would find it.
 
+mod check;
 mod debian;
 mod sbom;
 
@@ -50,6 +52,8 @@ pub fn run(args: &Args) -> Result {
         None => build(&workspace::target())?,
     };
     let sums = archives(&program, &out)?;
+    // A program that was given may be of any kind.
+    check::all(&out, &package_in(&out), args.program.is_none())?;
     if args.twice {
         let folder = workspace::target().join("dist-again");
         let again = archives(&build(&folder)?, &folder.join("files"))?;
@@ -71,10 +75,9 @@ fn archives(program: &Path, out: &Path) -> Result<String> {
     stage(program, &tree)?;
     let version = env!("CARGO_PKG_VERSION");
     let name = format!("varve-{version}-{ARCHITECTURE}");
-    let package = out.join(format!("varve_{version}_{ARCHITECTURE}.deb"));
     let files = [
         tar(&tree, &out.join(format!("{name}.tar.gz")))?,
-        debian::package(&tree, &package, version)?,
+        debian::package(&tree, &package_in(out), version)?,
         sbom::list(&out.join(format!("{name}.cdx.json")), version)?,
     ];
     let mut sums = String::new();
@@ -84,6 +87,12 @@ fn archives(program: &Path, out: &Path) -> Result<String> {
     }
     write(&out.join("SHA256SUMS"), sums.as_bytes())?;
     Ok(sums)
+}
+
+/// The Debian package in a folder.
+fn package_in(out: &Path) -> PathBuf {
+    let version = env!("CARGO_PKG_VERSION");
+    out.join(format!("varve_{version}_{ARCHITECTURE}.deb"))
 }
 
 fn size(file: &Path) -> Result<u64> {
@@ -167,6 +176,14 @@ fn stage(program: &Path, tree: &Path) -> Result {
         ("LICENSE-APACHE", "usr/share/doc/varve/LICENSE-APACHE"),
         ("README.md", "usr/share/doc/varve/README.md"),
         ("CHANGELOG.md", "usr/share/doc/varve/changelog"),
+        (
+            "crates/report/vendor/LICENSE-vega",
+            "usr/share/doc/varve/LICENSE-vega",
+        ),
+        (
+            "crates/report/vendor/LICENSE-vega-lite",
+            "usr/share/doc/varve/LICENSE-vega-lite",
+        ),
     ] {
         let place = tree.join(place);
         make_folder(&place)?;

@@ -145,6 +145,8 @@ static void refused(const char *image) {
     varve_file *file = NULL;
     WANT(-EINVAL, "of version 99", varve_disk_open_abi(99, image, false, &disk, &why));
     WANT(-EINVAL, "of version 99", varve_disk_ram_abi(99, 1 << 20, &disk, &why));
+    WANT(-EINVAL, "of version 99", varve_disk_create_abi(99, "/never", 1 << 20, &disk, &why));
+    WANT(-EINVAL, "of version 99", varve_disk_device_abi(99, NULL, &disk, &why));
     WANT(-ENOENT, "/nowhere", varve_disk_open("/nowhere", false, &disk, &why));
     WANT(-EINVAL, "path is NULL", varve_disk_open(NULL, false, &disk, &why));
     WANT(-EINVAL, "the place for the disk", varve_disk_ram(1 << 20, NULL, &why));
@@ -188,6 +190,12 @@ static void devices(void) {
     device.flush = memory_flush;
     device.bytes = 64 << 20;
     WANT(-EIO, "it says that it has 67108864 bytes", varve_disk_device(&device, &disk, &why));
+    device.bytes = 0;
+    WANT(-EIO, "0 bytes are too short", varve_disk_device(&device, &disk, &why));
+    device.bytes = memory.size - 1;
+    OK(varve_disk_device(&device, &disk, &why));
+    CHECK(varve_disk_bytes(disk) == memory.size - 4096); /* whole blocks */
+    OK(varve_disk_close(disk, &why));
     device.bytes = memory.size;
     device.sector_bytes = 100;
     WANT(-EIO, "sectors of 100 bytes", varve_disk_device(&device, &disk, &why));
@@ -211,8 +219,15 @@ static void devices(void) {
     varve_abandon(volume);
     OK(varve_disk_close(disk, &why));
 
-    /* Plugged in again: what the fsync covered is there. */
+    /* A stick that claims less than it has: its file system would go on behind the end. */
     memory.broken = 0;
+    device.bytes = memory.size / 2;
+    OK(varve_disk_device(&device, &disk, &why));
+    WANT(-EUCLEAN, "the device 2048", varve_mount(disk, NULL, &volume, &why));
+    OK(varve_disk_close(disk, &why));
+    device.bytes = memory.size;
+
+    /* Plugged in again: what the fsync covered is there. */
     OK(varve_disk_device(&device, &disk, &why));
     OK(varve_fsck(disk, true, &check, &why));
     CHECK(check.recovered && check.findings == 0);

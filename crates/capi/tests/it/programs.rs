@@ -6,6 +6,20 @@ use std::process::{Command, Output};
 /// What a link of `libvarve.a` needs of the host.
 const LIBRARIES: [&str; 5] = ["-lpthread", "-ldl", "-lm", "-lrt", "-lgcc_s"];
 
+const SANITIZED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover"];
+
+/// A program that fails where valgrind finds a mistake.
+fn under_valgrind(program: &Path) -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args([
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ]);
+    valgrind.arg(program);
+    valgrind
+}
+
 /// The library, in the folder in which the tests are built; cargo does not build it for them,
 /// because no Rust program can use it.
 fn library() -> PathBuf {
@@ -74,8 +88,7 @@ fn all_calls_work_and_all_mistakes_are_codes() {
 fn address_sanitizer_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("a.img");
-    let flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover"];
-    let program = compiled(folder.path(), "tests/c/all.c", &flags);
+    let program = compiled(folder.path(), "tests/c/all.c", &SANITIZED);
     let text = succeeds(Command::new(&program).arg(&image));
     assert!(text.contains("all checks passed"), "{text}");
     judged_by_e2fsck(&image);
@@ -86,13 +99,7 @@ fn valgrind_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("a.img");
     let program = compiled(folder.path(), "tests/c/all.c", &[]);
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args([
-        "--error-exitcode=9",
-        "--leak-check=full",
-        "--errors-for-leak-kinds=definite",
-    ]);
-    let text = succeeds(valgrind.arg(&program).arg(&image));
+    let text = succeeds(under_valgrind(&program).arg(&image));
     assert!(text.contains("all checks passed"), "{text}");
     assert!(text.contains("ERROR SUMMARY: 0 errors"), "{text}");
     judged_by_e2fsck(&image);
@@ -113,14 +120,44 @@ fn the_shared_library_has_the_version_of_the_interface_in_its_name() {
     assert!(text.contains(&format!("[libvarve.so.{version}]")), "{text}");
 }
 
+/// Most memory that the example may take, KiB: 4 MiB, of the 16 that its device has.
+const EXAMPLE_KIB_MAX: u64 = 4 << 10;
+
+/// What the example said of its own memory when all was written, KiB: without the pages of program
+/// files, which the host shares and drops as it likes.
+fn memory_of_example(said: &str) -> u64 {
+    let line = said
+        .lines()
+        .find_map(|l| l.strip_prefix("mounted RssAnon:"));
+    let kib = line.and_then(|rest| rest.trim().strip_suffix("kB"));
+    let kib = kib.and_then(|kib| kib.trim().parse().ok());
+    kib.unwrap_or_else(|| panic!("no line of memory: {said}"))
+}
+
 #[test]
-fn the_example_runs() {
+fn the_example_runs_in_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("stick.img");
     let program = compiled(folder.path(), "examples/callbacks.c", &["-O2"]);
+    for boot in 1..=2 {
+        let text = succeeds(Command::new(&program).arg(&image));
+        assert!(text.contains(&format!("booted {boot} times")), "{text}");
+        let kib = memory_of_example(&text);
+        assert!(kib <= EXAMPLE_KIB_MAX, "{kib} KiB: {text}");
+    }
+    judged_by_e2fsck(&image);
+}
+
+#[test]
+fn no_tool_finds_a_mistake_in_the_example() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("stick.img");
+    let program = compiled(folder.path(), "examples/callbacks.c", &SANITIZED);
     let text = succeeds(Command::new(&program).arg(&image));
     assert!(text.contains("booted 1 times"), "{text}");
-    let text = succeeds(Command::new(&program).arg(&image));
+    let program = compiled(folder.path(), "examples/callbacks.c", &[]);
+    let text = succeeds(under_valgrind(&program).arg(&image));
     assert!(text.contains("booted 2 times"), "{text}");
+    assert!(text.contains("ERROR SUMMARY: 0 errors"), "{text}");
     judged_by_e2fsck(&image);
 }

@@ -67,6 +67,9 @@ pub struct WorkArgs {
     /// Tries jobs again that were given up.
     #[arg(long)]
     pub retry: bool,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]

@@ -82,6 +82,9 @@ pub struct ExtractArgs {
     pub place: OsString,
     /// Folder; made if there is none.
     pub target: PathBuf,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub keep: KeepArgs,
 }

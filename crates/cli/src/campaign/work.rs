@@ -10,11 +10,12 @@ use super::shelf::Shelf;
 use super::store::{Attempt, Id, Run};
 use crate::args::WorkArgs;
 use crate::failure::{Failure, failed, tell};
-use crate::out::say;
+use crate::out::{say, say_json};
 use crate::pool;
 use crate::progress::shown;
 use crate::stop::Stop;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,10 @@ pub fn work(args: &WorkArgs) -> Result<(), Failure> {
         job.inputs.retain(|input| !plan.has(input));
     }
     if mine.is_empty() {
-        return say("no job of the plan is in this part: nothing to do\n");
+        return match args.json {
+            true => say_counts(&Counts::default()),
+            false => say("no job of the plan is in this part: nothing to do\n"),
+        };
     }
     if args.retry {
         for job in &mine {
@@ -71,7 +75,7 @@ pub fn work(args: &WorkArgs) -> Result<(), Failure> {
         Some(_) => Twice::default(),
     };
     shelf.settle()?;
-    tell_all(&stop, &mine, &ended, &twice)
+    tell_all(args, &stop, mine.len(), &ended, &twice)
 }
 
 fn is_mine(args: &WorkArgs, number: u64) -> bool {
@@ -221,14 +225,34 @@ fn own_order<'a>(worker: &str, jobs: &[&'a Planned]) -> Vec<&'a Planned> {
     groups.concat()
 }
 
+/// What was done.
+#[derive(Default, Serialize)]
+struct Counts {
+    jobs: usize,
+    made: usize,
+    there: usize,
+    given_up: usize,
+    run_twice: usize,
+    differ: usize,
+}
+
+fn say_counts(counts: &Counts) -> Result<(), Failure> {
+    say_json(&serde_json::to_value(counts).map_err(failed)?)
+}
+
 /// What was done, and whether all is well.
-fn tell_all(stop: &Stop, mine: &[Planned], ended: &[Ended], twice: &Twice) -> Result<(), Failure> {
+fn tell_all(
+    args: &WorkArgs,
+    stop: &Stop,
+    all: usize,
+    ended: &[Ended],
+    twice: &Twice,
+) -> Result<(), Failure> {
     let count = |of: fn(&Ended) -> bool| ended.iter().filter(|e| of(e)).count();
     let made = count(|e| matches!(e, Ended::Made));
     let there = count(|e| matches!(e, Ended::WasThere));
     let gave_up = count(|e| matches!(e, Ended::GaveUp));
     let stopped = count(|e| matches!(e, Ended::Stopped));
-    let all = mine.len();
     if let Some(signal) = stop.signal().filter(|_| stopped > 0 || twice.stopped) {
         let kept = format!(
             "{} of {all} jobs are in the store; the same command goes on",
@@ -236,11 +260,20 @@ fn tell_all(stop: &Stop, mine: &[Planned], ended: &[Ended], twice: &Twice) -> Re
         );
         return Err(Failure::Stopped(signal, kept));
     }
-    say(&format!(
-        "{all} jobs: {made} made here, {there} were there, {gave_up} given up; {} run twice, {} of them with other bytes\n",
-        twice.run,
-        twice.differ.len()
-    ))?;
+    let (again, differ) = (twice.run, twice.differ.len());
+    match args.json {
+        true => say_counts(&Counts {
+            jobs: all,
+            made,
+            there,
+            given_up: gave_up,
+            run_twice: again,
+            differ,
+        })?,
+        false => say(&format!(
+            "{all} jobs: {made} made here, {there} were there, {gave_up} given up; {again} run twice, {differ} of them with other bytes\n"
+        ))?,
+    }
     for differ in &twice.differ {
         tell(differ);
     }

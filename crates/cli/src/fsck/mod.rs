@@ -4,6 +4,7 @@ pub(crate) mod open;
 pub(crate) mod recover;
 
 use crate::args::FsckArgs;
+use crate::failure::tell;
 use crate::out::{self, say};
 use base::plain;
 use rig::Fs;
@@ -52,7 +53,7 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
             (code, text)
         }
         Err(why) => {
-            eprintln!("varve fsck: {}", plain::message(&why));
+            tell(&why);
             let failed =
                 json!({ "image": out::path(&args.image), "exit_code": OPERATIONAL, "error": why });
             let text = if args.json {
@@ -66,7 +67,7 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
     match say(&text) {
         Ok(()) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("varve fsck: {failure}");
+            tell(failure);
             ExitCode::from(OPERATIONAL)
         }
     }

@@ -62,7 +62,7 @@ pub fn recover(args: &RecoverArgs) -> ExitCode {
     match told {
         Ok(()) => ExitCode::from(code),
         Err(e) => {
-            eprintln!("varve: {e}");
+            tell(e);
             ExitCode::from(OPERATIONAL)
         }
     }

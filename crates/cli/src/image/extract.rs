@@ -10,10 +10,11 @@ use super::tree::{self, Met, Next, Node};
 use super::{Place, at, look};
 use crate::args::ExtractArgs;
 use crate::failure::{Failure, failed, tell};
-use crate::out::say;
+use crate::out::{self, say, say_json};
 use base::plain::shown;
 use rig::{Attr, Errno, FileKind, FileSystem, FsError, SeekMode, Volume};
 use rustix::fs as unix;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -89,6 +90,13 @@ pub fn extract(args: &ExtractArgs) -> Result<(), Failure> {
         failures,
         ..
     } = report;
+    if args.json {
+        say_json(&json!({
+            "target": out::path(&args.target), "files": files, "directories": directories,
+            "others": others, "bytes": bytes, "devices_left_out": left_out, "failures": failures,
+        }))?;
+        return report.end();
+    }
     let mut more = String::new();
     if left_out > 0 {
         more += &format!(", {left_out} devices left out");

@@ -159,8 +159,17 @@ fn devices_are_made_loaded_shown_and_saved() {
         std::fs::write(&image, &content).unwrap();
         let loaded = stdout(&["device", "load", &image, &device, "--force"]);
         assert!(loaded.contains(": 10 blocks"), "{loaded}");
-        stdout(&["device", "save", &device, &back, "--force"]);
+        let saved = json(&["device", "save", &device, &back, "--force", "--json"]);
+        assert_eq!(saved["nonzero_blocks"], 246);
         assert!(std::fs::read(&back).unwrap() == content, "{profile}");
+        let loaded = json(&["device", "load", &image, &device, "--force", "--json"]);
+        assert_eq!(loaded["written_blocks"], 0, "{loaded}");
+        let line = ["device", "new", profile, &device, "--force", "--json"];
+        let made = json(&[&line[..], &["--size", "16"]].concat());
+        assert_eq!(
+            (&made["profile"], &made["capacity_bytes"]),
+            (&profile.into(), &(16 << 20).into())
+        );
     }
     // Nothing of a temporary file is left.
     assert_eq!(folder.path().read_dir().unwrap().count(), 3);

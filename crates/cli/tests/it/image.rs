@@ -149,7 +149,20 @@ fn a_tree_goes_into_an_image_and_comes_out_the_same() {
             eprintln!("skipped: no attributes of users here");
         }
         // Again, over what is there.
-        good(&dir, &format!("extract {image}:/tree out-{kind}"));
+        let said = good(&dir, &format!("extract --json {image}:/tree out-{kind}"));
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let counts = [
+            "files",
+            "directories",
+            "others",
+            "devices_left_out",
+            "failures",
+        ];
+        assert_eq!(
+            counts.map(|name| said[name].as_u64()),
+            [3, 3, 2, 0, 0].map(Some),
+            "{said}"
+        );
         assert_same(&dir.path().join("tree"), &out);
         // `cp` out of the image: a directory into a directory, a file under another name.
         good(&dir, &format!("cp -r {image}:/tree/dir out-{kind}/empty"));

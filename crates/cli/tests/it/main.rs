@@ -13,6 +13,7 @@ mod device;
 mod fsck;
 mod fsck_f2fs;
 mod image;
+mod manners;
 mod manual;
 mod mkfs;
 mod mount;

@@ -22,6 +22,10 @@ const PATIENCE: i64 = 60;
 pub const ENDED: &str = "the process that had it mounted has ended; close all connections of this \
                          process to it, then open them again";
 
+/// Why a process that may only read an image cannot share it.
+const PROTECTED: &str = "is in use by a process that serves only those who may write it, and this \
+                         one may only read it: wait for the other one, or ask for the right to write";
+
 /// An image that another process serves to this one.
 pub struct Session {
     api: Api,
@@ -166,6 +170,18 @@ pub fn connect(api: Api, image: &Path) -> Result<Option<Arc<Session>>, Refusal> 
         }
     }
     distrusted.map_or(Ok(None), Err)
+}
+
+/// Why this process cannot share an image that is in use, if it is because it may only read it.
+pub fn why_protected(image: &Path) -> Option<Refusal> {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let e = File::options().read(true).write(true).open(image).err()?;
+    matches!(e.kind(), PermissionDenied | ReadOnlyFilesystem).then(|| Refusal {
+        code: ffi::SQLITE_BUSY,
+        errno: e.raw_os_error().unwrap_or_default(),
+        text: format!("{}: {PROTECTED} ({e})", image.display()),
+        is_in_use: false,
+    })
 }
 
 /// `None`: nobody answers to the name, or so many wait there that there is no place for one more.

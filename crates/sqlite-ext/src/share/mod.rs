@@ -26,6 +26,6 @@ mod served;
 mod server;
 mod wire;
 
-pub use client::{ENDED, Session, connect};
+pub use client::{ENDED, Session, connect, why_protected};
 pub use remote::{delete, exists, open};
 pub use server::Listener;

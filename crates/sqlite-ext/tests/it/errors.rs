@@ -121,6 +121,9 @@ fn an_image_that_was_replaced_is_refused_while_the_old_one_is_open() {
     assert!(text.contains("\n0\n"), "{text}");
 }
 
+/// What `varve_error()` says where a database can only be read.
+pub const READ_ONLY: &str = "app.img: its databases can only be read here: it is mounted read-only";
+
 #[test]
 fn a_mount_that_is_read_only_reads() {
     let place = Place::new();
@@ -129,13 +132,21 @@ fn a_mount_that_is_read_only_reads() {
     let text = place.shell(
         ".open 'file:app.img:/a.db?vfs=varve&options=ro'
          select v from t;
-         insert into t values(6);",
+         insert into t values(6);
+         select varve_error();",
     );
     assert!(text.starts_with("5\n"), "{text}");
     assert!(
         text.contains("attempt to write a readonly database"),
         "{text}"
     );
+    assert!(text.contains(READ_ONLY), "{text}");
+    // Who asks for no more than to read has what was asked for.
+    let text = place.shell(
+        ".open 'file:app.img:/a.db?vfs=varve&options=ro&mode=ro'
+         select v, varve_error() is null from t;",
+    );
+    assert_eq!(text, "5|1\n");
     assert!(before == std::fs::read(place.path().join("app.img")).unwrap());
 }
 

@@ -1,6 +1,7 @@
 //! One image in several processes.
 
 use crate::common::{Place, text_of};
+use crate::errors::READ_ONLY;
 
 /// `other(program)` starts Python on a program with the same prelude, in another process; `said`
 /// waits for its end and answers what it printed.
@@ -207,6 +208,81 @@ print(db().execute('select count(*) from t').fetchone()[0])
     assert!(text.contains("database is locked | "), "{text}");
     assert!(text.contains("app.img: is in use by"), "{text}");
     assert!(text.ends_with("True\n0\n"), "{text}");
+}
+
+#[test]
+fn a_client_of_a_read_only_mount_is_told_why_it_cannot_write() {
+    let place = Place::new();
+    let text = python(
+        &place,
+        "
+a = db(); a.execute('create table t(v)'); a.execute('insert into t values(5)'); a.commit(); a.close()
+a = db(uri='options=ro'); print(a.execute('select v from t').fetchone()[0])
+print(said(other('''
+b = db(uri=''); print(b.execute('select v from t').fetchone()[0])
+try: b.execute('insert into t values(6)')
+except sqlite3.OperationalError as e: print(e, '|', why())
+''')))
+",
+    );
+    assert!(
+        text.starts_with("5\n5\nattempt to write a readonly database | "),
+        "{text}"
+    );
+    assert!(text.contains(READ_ONLY), "{text}");
+}
+
+/// Where root runs the test, the other process gives its rights up.
+#[test]
+fn who_may_only_read_an_image_that_is_in_use_is_told_so() {
+    let place = Place::new();
+    let text = python(
+        &place,
+        "
+a = db(); a.execute('create table t(v)'); a.commit()
+os.chmod('.', 0o755); os.chmod('app.img', 0o444)
+print(said(other('''
+if os.getuid() == 0: os.setuid(65534)
+try: db(uri='')
+except sqlite3.OperationalError as e: print(e, '|', why())
+''')))
+a.execute('insert into t values(1)'); a.commit()
+print(a.execute('select count(*) from t').fetchone()[0])
+",
+    );
+    let told = "app.img: is in use by a process that serves only those who may write it, and this";
+    assert!(text.starts_with("database is locked | "), "{text}");
+    assert!(text.contains(told), "{text}");
+    assert!(text.ends_with("\n1\n"), "{text}");
+}
+
+/// The limit is below what a shared index takes, and above the image.
+#[test]
+fn a_wal_without_shared_memory_is_refused_with_its_reason() {
+    let place = Place::new();
+    let text = python(
+        &place,
+        "
+import resource
+a = db(isolation_level=None); a.execute('create table t(v)'); a.execute('insert into t values(1)')
+resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 20, 100 << 20))
+TRY = '''
+try:
+    c.execute('pragma journal_mode=wal'); c.execute('insert into t values(2)')
+except sqlite3.OperationalError as e: print(e, '|', why())
+'''
+exec(TRY.replace('c.', 'a.'))
+print(said(other('c = db(uri=\"\", isolation_level=None)' + TRY)))
+a.close(); a = db(isolation_level=None)
+a.execute('pragma locking_mode=exclusive'); a.execute('insert into t values(3)')
+print(a.execute('pragma journal_mode').fetchone()[0], a.execute('select group_concat(v) from t').fetchone()[0])
+a.close()
+",
+    );
+    let told = "WAL index of /app.db: the system gives no memory that processes share";
+    assert_eq!(text.matches(told).count(), 2, "{text}");
+    assert!(text.ends_with("\nwal 1,3\n"), "{text}");
+    place.e2fsck();
 }
 
 /// Whoever is first makes the image; nobody takes it away again.

@@ -61,6 +61,24 @@ fn the_extension_may_be_loaded_twice_and_is_not_the_default() {
     assert!(place.path().join("plain.db").exists());
 }
 
+/// Another copy of the file is another library, with mounts and locks of its own.
+#[test]
+fn a_copy_of_the_extension_beside_it_is_refused() {
+    let place = Place::new();
+    let text = place.shell(
+        ".open 'file:app.img:/a.db?vfs=varve&create=64M'
+         create table t(v); insert into t values(7);
+         .shell cp varve.so copy.so
+         .load ./copy sqlite3_varve_init
+         insert into t values(8);
+         select group_concat(v) from t;",
+    );
+    let refused = "varve: another VFS named `varve` is registered";
+    assert!(text.contains(refused), "{text}");
+    assert!(text.contains("7,8\n"), "{text}");
+    place.e2fsck();
+}
+
 #[test]
 fn a_sorter_larger_than_memory_uses_a_temporary_file() {
     let place = Place::new();

@@ -6,6 +6,7 @@ mod cost;
 mod determinism;
 mod errors;
 mod files;
+mod held;
 mod layout;
 mod modes;
 mod race;

@@ -168,6 +168,11 @@ fn a_result_that_comes_after_its_job_was_given_up_counts_once() {
         said.contains("0 made here, 2 were there, 0 given up; 2 run twice"),
         "{said}"
     );
+    let said: serde_json::Value = serde_json::from_str(&camp.work("store", &["--json"])).unwrap();
+    assert_eq!(
+        (&said["jobs"], &said["there"], &said["made"]),
+        (&2.into(), &2.into(), &0.into())
+    );
     camp.merge("store", "out");
     assert_eq!(camp.read("out/runs.csv").lines().count(), 3);
 }
