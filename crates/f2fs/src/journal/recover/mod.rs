@@ -159,14 +159,7 @@ impl F2fs {
                 recovered.publish = true;
             }
             decision => {
-                // Those of a transaction that does not count, too (scan-S5).
-                let (taken, heads) = (check.taken, check.heads);
-                for (first, count) in taken {
-                    for n in 0..count {
-                        self.segs.redo_hold(freeze, BlockAddr(first.0 + n))?;
-                    }
-                }
-                self.segs.redo_heads(freeze, &heads)?;
+                self.hold_ring_blocks(freeze, &check)?;
                 recovered.publish = true;
                 if decision != Decision::Nothing {
                     if self.ring_may_go_on(&found, &recovered) {
@@ -180,6 +173,17 @@ impl F2fs {
             }
         }
         Ok(recovered)
+    }
+
+    /// Keeps what the chain calls valid from reuse, that of a transaction that does not count, too
+    /// (scan-S5), and sets the logs behind it.
+    fn hold_ring_blocks(&self, freeze: &Freeze<'_>, check: &Check<'_>) -> FsResult<()> {
+        for &(first, count) in &check.taken {
+            for n in 0..count {
+                self.segs.redo_hold(freeze, BlockAddr(first.0 + n))?;
+            }
+        }
+        self.segs.redo_heads(freeze, &check.heads)
     }
 
     /// What the pack has, if it was written for this journal (R3).

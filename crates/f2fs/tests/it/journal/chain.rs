@@ -249,6 +249,7 @@ fn chain(seeds: std::ops::Range<u64>, more: &str, ring: u32) {
 }
 
 /// `VARVE_SEEDS`, or as many.
+#[allow(clippy::disallowed_methods)]
 fn seeds(usual: u64) -> u64 {
     let asked = std::env::var("VARVE_SEEDS").ok();
     asked.map_or(usual, |n| n.parse().expect("VARVE_SEEDS: a number"))
