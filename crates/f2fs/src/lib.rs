@@ -68,7 +68,9 @@ pub use journal::plane::explore as journal_explore;
 pub use journal::{
     ApplyPhase, ApplyStats, CommitPhase, CommitReason, JournalStats, PagesLogged, PlaneStats,
 };
-pub use journal::{Guard, Ideas, JournalOptions, JournalRecovery, Rounds, WaitCause, Waits};
+pub use journal::{
+    Guard, Ideas, JournalOptions, JournalRecovery, Redone, Rounds, WaitCause, Waits,
+};
 pub use memory::Memory;
 pub use ops::Cause;
 pub use options::{CheckpointPolicy, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers};

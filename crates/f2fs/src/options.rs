@@ -2,7 +2,7 @@
 //! presets of the checkpoint policy.
 
 use crate::file::InPlace;
-use crate::journal::{Guard, Ideas, JournalOptions, Rounds};
+use crate::journal::{Guard, Ideas, JournalOptions, Redone, Rounds};
 use crate::mkfs::RING_MIN_BLOCKS;
 use base::{Nanos, UnknownWord};
 use fscore::shell::options::{Common, id, items, split};
@@ -181,6 +181,8 @@ pub struct Scheme {
     pub guard: Guard,
     /// How data and transaction of an fsync become durable.
     pub rounds: Rounds,
+    /// Where a mount behind a cut leaves what it has redone.
+    pub redone: Redone,
     /// Which ideas of F2FSJ the journal has.
     pub ideas: Ideas,
     /// Interval between commits of the journal; `None`: the default.
@@ -201,7 +203,7 @@ impl Scheme {
     pub fn journal(self) -> Option<JournalOptions> {
         let mut journal = self.preset.journal()?;
         (journal.guard, journal.ideas) = (self.guard, self.ideas);
-        journal.rounds = self.rounds;
+        (journal.rounds, journal.redone) = (self.rounds, self.redone);
         if let Some(span) = self.commit {
             journal.commit = span;
         }
@@ -211,7 +213,7 @@ impl Scheme {
     /// Something is chosen that only a journal has.
     fn has_choice_of_journal(self) -> bool {
         let ideas = self.ideas != self.preset.ideas();
-        let ways = (self.guard, self.rounds) != Default::default();
+        let ways = (self.guard, self.rounds, self.redone) != Default::default();
         ideas || ways || self.ring.is_some() || self.commit.is_some()
     }
 }
@@ -230,6 +232,9 @@ impl fmt::Display for Scheme {
         }
         if self.rounds != Rounds::default() {
             write!(f, "+rounds={}", self.rounds)?;
+        }
+        if self.redone != Redone::default() {
+            write!(f, "+redone={}", self.redone)?;
         }
         if let Some(span) = self.commit {
             write!(f, "+commit={}", interval_text(span))?;
@@ -256,6 +261,7 @@ impl FromStr for Scheme {
                 Some(("ring", blocks)) => scheme.ring = Some(ring(blocks)?),
                 Some(("guard", guard)) => scheme.guard = guard.parse()?,
                 Some(("rounds", rounds)) => scheme.rounds = rounds.parse()?,
+                Some(("redone", place)) => scheme.redone = place.parse()?,
                 Some(("commit", seconds)) => scheme.commit = Some(interval(seconds)?),
                 Some(("scheme", _)) | None => {}
                 Some((key, value)) if scheme.ideas.set(key, value)? => {}
@@ -263,7 +269,7 @@ impl FromStr for Scheme {
                     let ideas = Ideas::KEYS;
                     return Err(FsError::incompatible(format!(
                         "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier, with f2fsj and page-journal \
-                         also ring=BLOCKS, guard=ro-bit|magic|none, rounds=1|2, commit=SECONDS|MILLISECONDSms, {ideas}"
+                         also ring=BLOCKS, guard=ro-bit|magic|none, rounds=1|2, redone=ring|home, commit=SECONDS|MILLISECONDSms, {ideas}"
                     )));
                 }
             }
@@ -283,7 +289,7 @@ impl Scheme {
         }
         if !journal && self.has_choice_of_journal() {
             return Err(FsError::incompatible(format!(
-                "`{self}`: ring=, guard=, rounds=, commit= and what the journal has ({}) are choices of f2fsj and page-journal",
+                "`{self}`: ring=, guard=, rounds=, redone=, commit= and what the journal has ({}) are choices of f2fsj and page-journal",
                 Ideas::KEYS
             )));
         }
@@ -556,7 +562,7 @@ mod tests {
             "checkpoint-5-bg+fsync_mode=nobarrier",
             "f2fsj",
             "f2fsj+ring=16+guard=magic",
-            "f2fsj+guard=none+rounds=2",
+            "f2fsj+guard=none+rounds=2+redone=home",
             "page-journal",
             "page-journal+records=changes+switch=open",
             "f2fsj+commit=1+records=pages+lists=global+switch=wait+fast-forward=off",

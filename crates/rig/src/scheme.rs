@@ -90,6 +90,7 @@ impl FromStr for Scheme {
             "ring=",
             "guard=",
             "rounds=",
+            "redone=",
             "records=",
             "lists=",
             "switch=",

@@ -42,7 +42,7 @@ use apply::{Applier, DirStamps, Rewrite};
 pub use apply::{ApplyPhase, ApplyStats};
 pub use epoch::Epoch;
 pub(crate) use epoch::{OP_MAX, UsageDelta};
-pub use options::{Guard, JournalOptions, Rounds};
+pub use options::{Guard, JournalOptions, Redone, Rounds};
 pub use pages::PagesLogged;
 pub(crate) use plane::{Closed, DataSent, EpochData, Load, OwnedGroup, Plane, Tx};
 pub use plane::{Ideas, PlaneStats};

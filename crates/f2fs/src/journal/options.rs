@@ -34,6 +34,18 @@ base::words! {
     }
 }
 
+base::words! {
+    /// Where a mount behind a cut leaves what it has redone.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+    pub enum Redone: "redone" {
+        /// In the ring, if it can: an apply brings it home later (resume-G1).
+        #[default]
+        Ring => "ring",
+        /// At home, as in the paper (section 3.6): the mount ends with a checkpoint.
+        Home => "home",
+    }
+}
+
 /// How the journal works (F2FSJ).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
@@ -50,6 +62,8 @@ pub struct JournalOptions {
     pub guard: Guard,
     /// How data and transaction of an fsync become durable.
     pub rounds: Rounds,
+    /// Where a mount behind a cut leaves what it has redone.
+    pub redone: Redone,
 }
 
 impl Default for JournalOptions {
@@ -61,13 +75,14 @@ impl Default for JournalOptions {
             ideas: Ideas::ALL,
             guard: Guard::RoBit,
             rounds: Rounds::One,
+            redone: Redone::Ring,
         }
     }
 }
 
 impl JournalOptions {
     /// Options of the journal in `key=value,...`.
-    pub(crate) const KEYS: &str = "commit=SECONDS|MILLISECONDSms, jlow=PERCENT, guard=ro-bit|magic|none, rounds=1|2, records=changes|pages, lists=inode|global, \
+    pub(crate) const KEYS: &str = "commit=SECONDS|MILLISECONDSms, jlow=PERCENT, guard=ro-bit|magic|none, rounds=1|2, redone=ring|home, records=changes|pages, lists=inode|global, \
          switch=open|wait, fast-forward=on|off";
 
     /// Sets one, as `key=value`; false if the key is none of the journal's.
@@ -94,6 +109,7 @@ impl JournalOptions {
             ("jlow", _) => self.low_percent = number(5..=95)?,
             ("guard", _) => self.guard = value.parse()?,
             ("rounds", _) => self.rounds = value.parse()?,
+            ("redone", _) => self.redone = value.parse()?,
             _ => return self.ideas.set(key, value),
         }
         Ok(true)
@@ -102,7 +118,7 @@ impl JournalOptions {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Guard, Ideas, JournalOptions, MountOptions, Preset, Rounds};
+    use crate::{Guard, Ideas, JournalOptions, MountOptions, Preset, Redone, Rounds};
     use base::Nanos;
 
     #[test]
@@ -111,11 +127,13 @@ mod tests {
         let o = MountOptions::parse("scheme=f2fsj").expect("valid");
         assert_eq!(o.journal, Some(JournalOptions::default()));
         assert_eq!(o.checkpoint, Preset::F2fsj.policy());
-        let text = "commit=1,scheme=f2fsj,jlow=30,guard=magic,rounds=2,fast-forward=off";
+        let text =
+            "commit=1,scheme=f2fsj,jlow=30,guard=magic,rounds=2,redone=home,fast-forward=off";
         let o = MountOptions::parse(text).expect("in any order");
         let journal = o.journal.expect("a journal");
         assert_eq!(journal.commit, Nanos::from_secs(1));
         assert_eq!((journal.low_percent, journal.rounds), (30, Rounds::Two));
+        assert_eq!(journal.redone, Redone::Home);
         assert_eq!(
             (journal.guard, journal.ideas.fast_forward),
             (Guard::Magic, false)
@@ -136,6 +154,7 @@ mod tests {
             ("scheme=f2fsj,guard=lock", "ro-bit, magic, none"),
             ("scheme=f2fsj,commit=0", "from 1 to 300"),
             ("scheme=f2fsj,rounds=3", "1, 2"),
+            ("scheme=f2fsj,redone=never", "ring, home"),
             ("scheme=f2fsj,jlow=96", "from 5 to 95"),
             ("scheme=f2fsj,commit=ms", "as 250ms"),
             ("commit=5", "scheme=f2fsj"),

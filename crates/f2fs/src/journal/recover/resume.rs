@@ -37,7 +37,7 @@ use crate::F2fs;
 use crate::fault;
 use crate::journal::ring::Span;
 use crate::journal::summed::BlockSum;
-use crate::journal::{CommitReason, Committed, Epoch, Journal, OwnedGroup, Start};
+use crate::journal::{CommitReason, Committed, Epoch, Journal, OwnedGroup, Redone, Start};
 use crate::options::FsyncMode;
 use crate::space::Usage;
 use base::BLOCK_BYTES;
@@ -139,7 +139,7 @@ impl F2fs {
         let options = &self.options;
         let records = options
             .journal
-            .is_some_and(|journal| journal.ideas.change_records);
+            .is_some_and(|journal| journal.ideas.change_records && journal.redone == Redone::Ring);
         let writes = !options.read_only && options.roll_forward && !options.checkpoint_disabled;
         let volume = !self.cp.is_marked_disabled() && !self.geo.is_sealed();
         let sb = &recovered.sb;
