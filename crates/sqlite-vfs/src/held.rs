@@ -17,10 +17,16 @@
 //!   to name each other on the medium, and a database that is cut shorter.
 //! - H3 a journal that ends, or a lock that is given back, takes what was not committed along:
 //!   SQLite has given the transaction up, and the file system has nothing of it. With the lock goes
-//!   the journal itself, whose file SQLite may keep open: the next writer may be another
-//!   connection, in whose way it would be.
+//!   the journal itself, although SQLite may keep its file open: as long as one connection's
+//!   journal is held, none of another one can be.
 //! - H4 only the file that began a journal reads, changes and ends it. Several connections have the
 //!   file open at the same time, and one of them may close it while another one writes.
+//! - H5 a journal that cannot be written to its file stays held: SQLite is told of the failure and
+//!   rolls back, for which it reads the whole journal. The file is cut to nothing, so that half a
+//!   journal is none to whoever opens the database next; the database has not changed.
+//! - H6 once the journal is in its file, what was kept of the database goes to the file before any
+//!   later write: of two writes of a page the later one counts, also where the later one is that of
+//!   a rollback.
 
 use crate::batch::Batch;
 use crate::error::During;
@@ -101,16 +107,19 @@ impl Journal {
     }
 }
 
-/// Writes a held journal to its file, durable with its name (held-H2); nothing if none is held.
-fn release(mount: &Mount, journal: &Journal) -> FsResult<()> {
-    let Some(content) = &journal.content else {
-        return Ok(());
-    };
+/// Writes a held journal to its file, durable with its name (held-H2). After a failure the file is
+/// empty again, if that can be had (held-H5).
+fn release(mount: &Mount, content: &Content) -> FsResult<()> {
     let file = mount.vfs.open(&content.path, OpenFlags::WRITE, 0)?;
-    let written = write_all(&file, &content.bytes).and_then(|()| file.fsync());
+    let written = write_all(&file, &content.bytes)
+        .and_then(|()| file.fsync())
+        .and_then(|()| sync_parent(mount, &content.path));
+    if written.is_err() {
+        // The first failure is the one that is told.
+        let _ = file.truncate(0);
+    }
     file.close()?;
-    written?;
-    sync_parent(mount, &content.path)
+    written
 }
 
 fn write_all(file: &vfs::File, mut data: &[u8]) -> FsResult<()> {
@@ -208,10 +217,14 @@ impl SqliteFile {
             return ffi::SQLITE_OK;
         };
         let mut journal = node.journal.lock();
-        let released = release(&self.mount, &journal);
-        // After a failure SQLite has its file, whatever is in it: the database has not changed, so
-        // rolling back half of a journal changes nothing, and it ends the file as any other.
-        journal.drop_content();
+        let Some(content) = &journal.content else {
+            return ffi::SQLITE_OK;
+        };
+        let released = release(&self.mount, content);
+        // held-H5.
+        if released.is_ok() {
+            journal.drop_content();
+        }
         drop(journal);
         self.outcome(During::Sync, released)
     }
@@ -222,11 +235,13 @@ impl SqliteFile {
     /// Keeps a write; `None`: it goes to the file.
     pub(crate) fn keep_write(&mut self, offset: u64, data: &[u8]) -> Option<c_int> {
         let node = self.node.as_ref()?;
-        if !node.journal.lock().is_held() {
+        let is_held = node.journal.lock().is_held();
+        if !is_held && self.pending.is_empty() {
             return None;
         }
         let bytes = self.pending.bytes().saturating_add(data.len());
-        if bytes <= HELD_MAX && self.pending.has_room(data.len()) && !self.batch_refused {
+        let fits = bytes <= HELD_MAX && self.pending.has_room(data.len());
+        if is_held && fits && !self.batch_refused {
             self.pending.write(offset, data);
             return Some(ffi::SQLITE_OK);
         }
@@ -242,7 +257,10 @@ impl SqliteFile {
         if self.pending.is_empty() {
             return ffi::SQLITE_OK;
         }
-        if in_several {
+        let node = self.node.as_ref();
+        let is_held = node.is_some_and(|node| node.journal.lock().is_held());
+        // held-H6: the journal is in its file, so the database may be written in parts.
+        if in_several || !is_held {
             return self.settle();
         }
         // batch-T1.

@@ -105,6 +105,8 @@ pub struct SpyFs {
     failures: Mutex<Map<Ino, WriteErrors>>,
     /// Pages of any file for which there is no room.
     without_room: Mutex<Range<u64>>,
+    /// What a file has keeps its room.
+    keeps_room: AtomicBool,
     fault: Mutex<Option<Fault>>,
     /// Most bytes of an atomic write; 0: there are none.
     atomic_max: AtomicUsize,
@@ -120,6 +122,7 @@ impl SpyFs {
             stuck: AtomicBool::new(false),
             failures: Mutex::named("spy failures", Map::default()),
             without_room: Mutex::named("spy room", 0..0),
+            keeps_room: AtomicBool::new(false),
             fault: Mutex::named("spy fault", None),
             atomic_max: AtomicUsize::new(0),
         })
@@ -144,6 +147,10 @@ impl SpyFs {
     /// Lets these pages of any file find no room from now on, so that a write ends before them.
     pub fn set_without_room(&self, pages: Range<u64>) {
         *self.without_room.lock() = pages;
+    }
+    /// Lets each write that makes no file longer find room.
+    pub fn keep_room(&self) {
+        self.keeps_room.store(true, Ordering::Relaxed);
     }
     /// Switches a fault on, and the one before off.
     pub fn plant(&self, fault: Option<Fault>) {
@@ -294,7 +301,13 @@ impl FileSystem for SpyFs {
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
         self.writable()?;
-        let data = match self.room(offset, data.len()) {
+        let end = offset + data.len() as u64;
+        let grows = !self.keeps_room.load(Ordering::Relaxed) || self.below.getattr(ino)?.size < end;
+        let room = match grows {
+            true => self.room(offset, data.len()),
+            false => data.len(),
+        };
+        let data = match room {
             0 if !data.is_empty() => return Err(Errno::NoSpc.into()),
             room => &data[..room],
         };

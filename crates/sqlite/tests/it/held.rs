@@ -160,3 +160,91 @@ fn a_reader_that_has_written_is_not_in_the_way_of_the_next_writer() {
         place.end([a, b]);
     }
 }
+
+/// A table of 12 MiB, whose journal is larger than what is held, in a file that does not grow; the
+/// pages of SQLite's cache go to the database long before the end of a transaction.
+fn large(db: &Connection) {
+    run(
+        db,
+        "PRAGMA cache_size = 100; CREATE TABLE t(k INTEGER PRIMARY KEY, a, b, v);
+         WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 3000)
+         INSERT INTO t SELECT k, 1000000, 1000000, zeroblob(4000) FROM n",
+    );
+}
+
+fn try_sums(db: &Connection) -> rusqlite::Result<(i64, i64)> {
+    let sql = "SELECT sum(a), sum(b) FROM t";
+    db.query_row(sql, [], |r| Ok((r.get(0)?, r.get(1)?)))
+}
+
+fn sums(db: &Connection) -> (i64, i64) {
+    try_sums(db).unwrap()
+}
+
+const ROWS: i64 = 3000;
+const OLD: i64 = 1_000_000 * ROWS;
+
+/// held-H6: what was kept before the journal became too large is not written over what a rollback
+/// or a later statement has written since.
+#[test]
+fn a_journal_that_becomes_too_large_mixes_no_old_writes_into_new_ones() {
+    for mode in ["delete", "persist", "truncate"] {
+        let place = Place::new();
+        let (a, b) = (place.connect(mode), place.connect(mode));
+        large(&a);
+        let both = |expected: (i64, i64), what: &str| {
+            for (name, db) in [("own", &a), ("other", &b)] {
+                assert_eq!(sums(db), expected, "{mode}, {what}: {name}");
+                integrity(db);
+            }
+        };
+        both((OLD, OLD), "made");
+        run(&a, "BEGIN; UPDATE t SET a = a + 1; ROLLBACK");
+        both((OLD, OLD), "rolled back");
+        run(&a, "BEGIN; SAVEPOINT s; UPDATE t SET a = a + 1");
+        run(
+            &a,
+            "ROLLBACK TO s; UPDATE t SET b = b + 1 WHERE k = 1; COMMIT",
+        );
+        both((OLD, OLD + 1), "rolled back to a savepoint");
+        run(
+            &a,
+            "BEGIN; UPDATE t SET a = a + 1; UPDATE t SET b = b + 2; COMMIT",
+        );
+        both((OLD + ROWS, OLD + 1 + 2 * ROWS), "committed");
+        let failing =
+            a.execute_batch("UPDATE t SET a = a + 1, k = CASE k WHEN 2999 THEN 1 ELSE k END");
+        failing.expect_err("two rows have one key");
+        both((OLD + ROWS, OLD + 1 + 2 * ROWS), "a statement that fails");
+        place.end([a, b]);
+    }
+}
+
+/// held-H5: where the journal has no room in its file, SQLite rolls back by what is held.
+#[test]
+fn a_journal_without_room_rolls_back_as_a_whole() {
+    for mode in ["delete", "persist", "truncate"] {
+        for exclusive in ["normal", "exclusive"] {
+            let place = Place::new();
+            let a = place.connect(mode);
+            run(&a, &format!("PRAGMA locking_mode = {exclusive}"));
+            large(&a);
+            // The journal's file has room for 4 MiB, and the database for what it has.
+            place.spy.set_without_room(1024..1 << 40);
+            place.spy.keep_room();
+            let failed = a.execute_batch("UPDATE t SET a = a + 1");
+            failed.expect_err("no room for the journal");
+            // Who keeps the lock may be refused as long as its rollback has no room, and is told
+            // nothing that was never committed.
+            if let Ok(found) = try_sums(&a) {
+                assert_eq!(found, (OLD, OLD), "{mode}, {exclusive}");
+            }
+            place.spy.set_without_room(0..0);
+            assert_eq!(sums(&a), (OLD, OLD), "{mode}, {exclusive}, with room");
+            integrity(&a);
+            run(&a, "UPDATE t SET b = b + 1 WHERE k < 3");
+            assert_eq!(sums(&a), (OLD, OLD + 2), "{mode}, {exclusive}");
+            place.end([a]);
+        }
+    }
+}
