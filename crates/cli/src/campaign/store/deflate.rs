@@ -31,7 +31,15 @@ impl From<Part> for (u64, u64, String) {
     }
 }
 
+/// Deflating makes no more bytes of one than so many.
+const INFLATES_MAX: u64 = 1032;
+
 impl Part {
+    /// Whether so many bytes can become so many.
+    pub fn is_possible(&self) -> bool {
+        self.plain <= self.bytes.saturating_mul(INFLATES_MAX)
+    }
+
     /// Inflates.
     ///
     /// # Errors

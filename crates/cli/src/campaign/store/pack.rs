@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,8 @@ const VERSION: u32 = 2;
 const BLOCK: usize = 64 << 10;
 /// Files of packs that are open at once; a process may have a thousand.
 const OPEN_MAX: usize = 64;
+/// Bytes of the first line at most: that of a pack of a million blocks.
+const HEAD_MAX: u64 = 64 << 20;
 /// Bytes of inflated blocks that are kept for the next reader, beside the newest one.
 const INFLATED_MAX: usize = 8 << 20;
 /// The folder of packs in a store.
@@ -183,12 +185,21 @@ impl Packs {
     ///
     /// # Errors
     /// The host refuses; a pack that was put aside since it was seen is not found. The block of the
-    /// result is damaged.
+    /// result is damaged, in each pack that has one.
     pub fn get(&mut self, id: &str) -> Result<Option<Kept>, StoreError> {
-        match self.places.get(&Id::of(id)).copied() {
-            Some(place) => self.at(place).map(Some),
-            None => Ok(None),
+        let id = Id::of(id);
+        let Some(place) = self.places.get(&id).copied() else {
+            return Ok(None);
+        };
+        let first = self.at(place);
+        if matches!(first, Err(StoreError::Damaged { .. })) {
+            for copy in self.more.get(&id).cloned().unwrap_or_default() {
+                if let Ok(kept) = self.at(copy) {
+                    return Ok(Some(kept));
+                }
+            }
         }
+        first.map(Some)
     }
 
     /// Every whole copy of a result, with the file that it is in.
@@ -319,6 +330,12 @@ fn opened(path: &Path) -> Result<(Pack, Index), Unread> {
         let why = format!("{there} of {all} bytes are there");
         return Err(Unread::Damaged(why));
     }
+    // So no sum of these leaves its type, and none asks for memory that its bytes can't fill.
+    let parts = [&head.index].into_iter().chain(&head.blocks);
+    if let Some(part) = parts.into_iter().find(|part| !part.is_possible()) {
+        let why = format!("{} bytes cannot become {}", part.bytes, part.plain);
+        return Err(Unread::Damaged(why));
+    }
     let index = read_part(&file, &head.index, begin).map_err(Unread::Host)?;
     let index = head.index.inflated(&index);
     let index = index.and_then(|text| serde_json::from_slice(&text).map_err(|e| e.to_string()));
@@ -346,7 +363,7 @@ fn opened(path: &Path) -> Result<(Pack, Index), Unread> {
 /// The first line, and where it ends.
 fn head(file: &File) -> Result<(Head, u64), Unread> {
     let mut line = Vec::new();
-    let mut reader = BufReader::new(file);
+    let mut reader = BufReader::new(file.take(HEAD_MAX));
     reader.read_until(b'\n', &mut line).map_err(Unread::Host)?;
     let why = |e| Unread::Damaged(format!("its first line: {e}"));
     let any: AnyHead = serde_json::from_slice(&line).map_err(why)?;

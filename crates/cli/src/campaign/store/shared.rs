@@ -125,7 +125,7 @@ impl Store {
                 let bytes = written(id, &kept.by, &kept.text);
                 self.put_bytes(&self.path(id, Run::First), &bytes)?;
             }
-            results => self.put_pack(results)?,
+            results => self.put_pack(results).map(drop)?,
         }
         *waiting = Waiting {
             written: Some(Instant::now()),
@@ -134,11 +134,13 @@ impl Store {
         Ok(())
     }
 
-    fn put_pack(&self, results: &[Named]) -> Result<(), StoreError> {
+    fn put_pack(&self, results: &[Named]) -> Result<PathBuf, StoreError> {
         let bytes = pack::packed(results);
         let name = &sum(&bytes)[..32];
-        self.put_bytes(&self.dir.join(pack::FOLDER).join(name), &bytes)?;
-        self.look(&mut locked(&self.packs))
+        let path = self.dir.join(pack::FOLDER).join(name);
+        self.put_bytes(&path, &bytes)?;
+        self.look(&mut locked(&self.packs))?;
+        Ok(path)
     }
 
     /// Writes what waits, and makes the names durable of all that was put.
@@ -167,11 +169,15 @@ impl Store {
             Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
             Err(e) => return Err(at(path)(e)),
         };
-        if !whole.is_empty() {
-            self.put_pack(&whole)?;
+        // A pack of which nothing is lost has the name of the damaged one, and is in its place now.
+        let mended = match whole.is_empty() {
+            true => None,
+            false => Some(self.put_pack(&whole)?),
+        };
+        if mended.as_deref() != Some(path) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            self.rename_aside(path, &name)?;
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.rename_aside(path, &name)?;
         // A result may have been seen in the old pack first: all are looked at anew.
         let mut known = locked(&self.packs);
         *known = Known::default();

@@ -217,6 +217,58 @@ fn a_damaged_block_of_a_pack_is_put_aside_without_the_others() {
     assert_eq!(right(&other), right(&store), "the new pack is found");
 }
 
+/// A pack of which every result is whole has, mended, the name of the damaged one.
+#[test]
+fn a_pack_with_bytes_behind_it_is_mended_in_its_place() {
+    let (dir, store) = with_blocks();
+    let path = packs(&store).remove(0);
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, [&whole[..], b"x"].concat()).unwrap();
+    let again = Store::existing(dir.path()).unwrap();
+    again.put_pack_aside(&path).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    assert_eq!(right(&again).len(), 10);
+    drop(store);
+}
+
+/// What two stores that were brought together both have is taken from the pack that is whole.
+#[test]
+fn a_damaged_copy_hides_no_whole_one() {
+    let (dir, store) = with_blocks();
+    let path = packs(&store).remove(0);
+    let bytes = fs::read(&path).unwrap();
+    // Damage of the last block leaves the index of that pack whole.
+    for name in ["00", "ff"] {
+        fs::write(path.with_file_name(name), &bytes).unwrap();
+    }
+    for damaged in [path.clone(), path.with_file_name("00")] {
+        fs::write(&damaged, flipped(&bytes, bytes.len() - 100)).unwrap();
+    }
+    let again = Store::existing(dir.path()).unwrap();
+    assert!(again.get(&id(9), Run::First).unwrap().is_some());
+}
+
+/// The first line of a pack says what memory its parts take.
+#[test]
+fn a_pack_that_promises_more_than_its_bytes_can_become_is_damaged() {
+    let (_dir, store) = with_blocks();
+    let path = packs(&store).remove(0);
+    let bytes = fs::read(&path).unwrap();
+    let line = bytes.iter().position(|b| *b == b'\n').unwrap();
+    let mut head: serde_json::Value = serde_json::from_slice(&bytes[..line]).unwrap();
+    head["blocks"][0][1] = (1_u64 << 62).into();
+    let mut changed = serde_json::to_vec(&head).unwrap();
+    changed.extend(&bytes[line..]);
+    fs::write(&path, changed).unwrap();
+    let mut known = super::pack::Packs::default();
+    let damaged = known.refresh(&store.dir).unwrap();
+    assert!(
+        damaged[0].why.contains("cannot become"),
+        "{}",
+        damaged[0].why
+    );
+}
+
 #[test]
 fn results_of_a_pack_take_a_fifth_of_their_bytes() {
     let (_dir, store) = store();
