@@ -159,15 +159,16 @@ impl F2fs {
                 recovered.publish = true;
             }
             decision => {
+                let redoes = decision != Decision::Nothing;
+                if redoes && self.ring_may_go_on(&found, &recovered) {
+                    let sums = check.sums.keys().copied().collect();
+                    recovered.unapplied = Some(Unapplied::new(&found, sums));
+                    // resume-G1: before the logs open segments of other kinds.
+                    self.segs.home_is_live();
+                }
                 self.hold_ring_blocks(freeze, &check)?;
                 recovered.publish = true;
-                if decision != Decision::Nothing {
-                    if self.ring_may_go_on(&found, &recovered) {
-                        let sums = check.sums.into_keys().collect();
-                        recovered.unapplied = Some(Unapplied::new(&found, sums));
-                        // resume-G1.
-                        self.segs.home_is_live();
-                    }
+                if redoes {
                     self.redo_chain(freeze, &found, &ring, &mut recovered)?;
                 }
             }
@@ -273,7 +274,8 @@ impl F2fs {
         // resume-G2.
         let simple = done.spilled == 0 && done.images == 0 && usage == said;
         let finished = recovered.truncs.is_empty() && self.orphans.all().is_empty();
-        recovered.unapplied = recovered.unapplied.take().filter(|_| simple && finished);
+        let goes_on = |chain: &Unapplied| simple && finished && chain.can_be_applied(self);
+        recovered.unapplied = recovered.unapplied.take().filter(goes_on);
         if let Some(unapplied) = &mut recovered.unapplied {
             unapplied.freed_nids = redo.freed_nids;
         }

@@ -3,17 +3,19 @@
 //! writes no node, no table and no pack.
 //!
 //! It is right because:
-//! - G1 home is what the pack says: its maps are copied before the first record is redone, and the
-//!   NAT keeps its own entries below the changed ones. Live is the state after the chain. The
+//! - G1 home is what the pack says: its maps are copied before the first record is redone, and
+//!   the NAT keeps its own entries below the changed ones. Live is the state after the chain. The
 //!   difference is what the records of the chain say, which is what apply folds (apply-A2). Nodes
 //!   and directory pages that were changed are dirty, so they stay in memory (f2fs-journal-I9);
-//!   their stamps say 0, and every later apply has all of the chain in it (apply-A1);
-//! - G2 wherever memory or the ring differ from what they would be without the cut, a pack ends the
-//!   recovery, as it does where this mount has no journal: nodes that left memory while they were
-//!   redone, images of blocks, truncations under way, files that nobody has a name of, counts that
-//!   do not fit, an epoch that was left out, a ring of an older version, without barriers, or with
-//!   a damaged superblock, and a hole in it;
-//! - G3 a flush precedes everything that this mount writes: if the host has crashed and the device
+//!   the stamps of nodes say 0, those of directory pages the end of the chain, so that a page
+//!   that is dropped and born again is told from it (apply-A7). Every later apply has all of the
+//!   chain in it (apply-A1);
+//! - G2 wherever memory or the ring differ from what they would be without the cut, a pack ends
+//!   the recovery, as it does where this mount has no journal: nodes that left memory while they
+//!   were redone, images of blocks, truncations under way, files that nobody has a name of,
+//!   counts that do not fit, records that an apply would refuse, an epoch that was left out, a
+//!   ring of an older version, without barriers, or with a damaged superblock, and a hole in it;
+//! - G3 a flush precedes everything that this mount writes into the ring or home: if the host has crashed and the device
 //!   has not, the last transaction and its data may lie in the device's cache only. Behind the
 //!   flush the next commit may prove that this one is durable (scan-S4), and recovery need not
 //!   compare its data again;
@@ -35,6 +37,7 @@ use super::cases::{Chain, Content, Facts, Front, Supers};
 use super::scan::Scanned;
 use crate::F2fs;
 use crate::fault;
+use crate::journal::apply::fold::Fold;
 use crate::journal::ring::Span;
 use crate::journal::summed::BlockSum;
 use crate::journal::{CommitReason, Committed, Epoch, Journal, OwnedGroup, Redone, Start};
@@ -72,6 +75,14 @@ impl Unapplied {
             sums,
             is_torn: found.seen > found.end || !is_clean(found.facts.front),
         }
+    }
+
+    /// Whether an apply will take the records for possible, which a redo is more lenient with.
+    pub fn can_be_applied(&self, fs: &F2fs) -> bool {
+        let mut fold = Fold::new(fs.geo);
+        let home = |seg| fs.segs.home_map(seg);
+        let mut epochs = self.epochs.iter();
+        epochs.all(|(redone, _)| fold.add(redone.epoch, &redone.groups, home).is_ok())
     }
 
     /// The next epoch.
@@ -181,6 +192,11 @@ impl F2fs {
             .collect();
         journal.summed.note(recovered.epoch, &sums);
         journal.summed.committed(recovered.epoch, !sums.is_empty());
+        // G1: looks at all dirty pages, and leaves them dirty.
+        self.pages.settle_meta(|dir, page| {
+            journal.stamps.set(dir, page, recovered.epoch);
+            false
+        });
         recovered.report.kept = unapplied.epochs.len() as u64;
         recovered.seals = unapplied.is_torn;
         for (redone, span) in unapplied.epochs {
