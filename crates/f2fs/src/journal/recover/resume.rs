@@ -15,10 +15,10 @@
 //!   were redone, images of blocks, truncations under way, files that nobody has a name of,
 //!   counts that do not fit, records that an apply would refuse, an epoch that was left out, a
 //!   ring of an older version, without barriers, or with a damaged superblock, and a hole in it;
-//! - G3 a flush precedes everything that this mount writes into the ring or home: if the host has crashed and the device
-//!   has not, the last transaction and its data may lie in the device's cache only. Behind the
-//!   flush the next commit may prove that this one is durable (scan-S4), and recovery need not
-//!   compare its data again;
+//! - G3 a flush precedes everything that this mount writes into the ring or home: if the host has
+//!   crashed and the device has not, the last transaction and its data may lie in the device's
+//!   cache only. Behind the flush the next commit may prove that this one is durable (scan-S4), and
+//!   recovery need not compare its data again;
 //! - G4 what a cut has left of the transaction of E + 1 stands where the next one will. Blocks of
 //!   both would have the same incarnation and epoch, and could together be whole by chance. So an
 //!   empty transaction takes the place and the epoch before anything is changed. A cut meanwhile
