@@ -2,15 +2,18 @@
 
 use super::SCHEME;
 use super::common::{device_bytes, disk, fsck, mount, sim, volume};
-use base::{BLOCK_BYTES, Bytes, Ino};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
 use block::Queue;
 use blockdev::{Image, Op, SpecDisk};
 use fscore::FileSystem;
+use ondisk::f2fs::BLOCKS_PER_SEG;
 use ondisk::f2fs::journal::{BlockHeader, BlockKind};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use testkit::Brief;
 use testkit::record::{Event, Record};
+use varve_f2fs::check::{Options, check};
 use varve_f2fs::{F2fs, MountOptions};
 
 const RING: u32 = 256;
@@ -152,4 +155,98 @@ fn what_a_cut_left_of_the_next_transaction_is_overwritten_first() {
         fs.unmount().expect("unmounted");
         fsck(RING, &next.visible());
     });
+}
+
+/// resume-G1: where the last commit left a log at the beginning of a segment, an apply has to write
+/// the kind of that segment, although nothing else of it changes.
+#[test]
+fn a_log_that_stands_in_a_fresh_segment_has_its_kind() {
+    // All of it stays in the ring.
+    const WIDE: u32 = 4096;
+    let cuts = sim(5, || {
+        let disk = disk(WIDE, volume(WIDE), 9);
+        let fs = mount(&disk, "mode=lfs,jlow=5");
+        // Its data is cold, by its name: that of a segment that nobody has used is hot.
+        let ino = fs.file("a.mp4");
+        let mut cuts = Vec::new();
+        for page in 0..=u64::from(BLOCKS_PER_SEG) {
+            let at = page * BLOCK_BYTES as u64;
+            fs.write(ino, at, &[1; BLOCK_BYTES]).expect("written");
+            fs.fsync(ino, false).expect("durable");
+            cuts.push(disk.snapshot_lost());
+        }
+        fs.unmount().expect("unmounted");
+        cuts
+    });
+    let mut went_on = 0;
+    for (n, cut) in cuts.into_iter().enumerate() {
+        let left = sim(n as u64, || {
+            let disk = disk(WIDE, cut, 10);
+            let fs = mount(&disk, "mode=lfs,jlow=5");
+            let found = fs.journal_recovery().expect("a journal");
+            went_on += u64::from(found.kept > 0);
+            fs.unmount().expect("unmounted");
+            disk.visible()
+        });
+        let blocks: BTreeMap<u64, Bytes> = left.blocks().into_iter().collect();
+        let zeros = Bytes::from_static(&[0; BLOCK_BYTES]);
+        let read = |block: BlockNo| {
+            let found = blocks.get(&block.0).unwrap_or(&zeros);
+            Ok::<_, Infallible>(found.clone())
+        };
+        let report = check(
+            &read,
+            &Options::new(device_bytes(WIDE) / BLOCK_BYTES as u64),
+        );
+        assert!(report.findings.is_empty(), "cut {n}: {:?}", report.findings);
+    }
+    assert!(
+        went_on > u64::from(BLOCKS_PER_SEG),
+        "{went_on} rings went on"
+    );
+}
+
+/// resume-G1: a directory of the chain is removed while the first apply is under way, and its number
+/// goes to another directory, whose page is not the one that the apply writes.
+#[test]
+fn a_directory_made_while_an_apply_runs_has_a_page_of_its_own() {
+    const DIRS: u64 = 12;
+    for seed in 0..24 {
+        let cut = sim(seed, || {
+            let disk = disk(RING, volume(RING), seed);
+            let fs = mount(&disk, "noinline_dentry");
+            for n in 0..DIRS {
+                fs.dir(format!("d{n}"));
+            }
+            fs.sync().expect("committed");
+            cut(&disk, &fs)
+        });
+        let left = sim(seed, || {
+            let disk = disk(RING, cut, seed);
+            let fs = mount(&disk, "noinline_dentry");
+            assert!(fs.journal_recovery().is_some_and(|found| found.kept > 0));
+            rt::scope(|s| {
+                s.spawn("apply", || fs.write_home_now().expect("applied"));
+                s.spawn("names", || {
+                    for n in (0..DIRS).rev() {
+                        fs.rmdir(fs.root(), format!("d{n}").as_bytes())
+                            .expect("gone");
+                        fs.sync().expect("committed");
+                        let dir = fs.dir(format!("e{n}"));
+                        fs.make(dir, "inside").expect("a file");
+                    }
+                });
+            });
+            fs.write_home_now().expect("applied");
+            fs.check();
+            fs.check_home();
+            for n in 0..DIRS {
+                let dir = find(&fs, &format!("e{n}"));
+                fs.lookup(dir, b"inside").expect("it is there");
+            }
+            fs.unmount().expect("unmounted");
+            disk.visible()
+        });
+        fsck(RING, &left);
+    }
 }
