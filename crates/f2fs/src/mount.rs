@@ -76,6 +76,7 @@ impl F2fs {
         }));
         fs.recovery = fs.bring_up(&listed, bad.map(|(copy, _)| copy))?;
         fs.guard(differ)?;
+        fs.seal_ring()?;
         let fs = Arc::new(fs);
         fs.start_tasks();
         Ok(fs)
@@ -175,10 +176,8 @@ impl F2fs {
             self.journal = journal.started;
             if let Some(used) = &self.journal {
                 self.nat.begin_journal();
-                match goes_on {
-                    true if journal.seals => self.seal_ring(used)?,
-                    true => {}
-                    false => self.segs.home_is_live(),
+                if !goes_on {
+                    self.segs.home_is_live();
                 }
                 self.ring_behind_commit(used);
             }

@@ -26,7 +26,7 @@ const CELL: &str = "{\"cell\":";
 pub struct Head {
     /// Version of the layout.
     pub version: u32,
-    /// Hash of the program whose jobs these are.
+    /// Identity of the program whose jobs these are.
     pub build: String,
     /// `compare`, `crash` or `paper`.
     pub command: String,

@@ -12,7 +12,7 @@ use std::time::Instant;
 pub struct Shelf {
     /// The store.
     pub store: Store,
-    /// The hash of the program.
+    /// The identity of the program.
     pub build: String,
     /// Host and process.
     pub worker: String,

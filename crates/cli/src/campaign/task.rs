@@ -1,7 +1,7 @@
 //! A job of a campaign: one job of `compare`, `crash` or `paper`, as its worker gets it.
 //!
-//! Its id is a hash of the program and of all that its result depends on, so equal ids have equal
-//! results. Files that a job names count by their content.
+//! Its id is a hash of the program's identity and of all that its result depends on, so equal ids
+//! have equal results. Files that a job names count by their content.
 
 use super::share;
 use super::store::sum;

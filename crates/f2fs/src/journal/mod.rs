@@ -89,6 +89,8 @@ pub(crate) struct Journal {
     pub stamps: DirStamps,
     /// Lets one task at a time apply.
     pub applier: Applier,
+    /// What follows in the ring has to be overwritten before anything is written (resume-G4).
+    is_torn: bool,
     /// With `records=pages`: NAT and SIT of epochs that are not home.
     tables: pages::Tables,
 }
@@ -136,6 +138,7 @@ impl Journal {
             summed: Summed::new(),
             stamps: DirStamps::new(),
             applier: Applier::new(),
+            is_torn: false,
             tables: pages::Tables::new(),
         }
     }

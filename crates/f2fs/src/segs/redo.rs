@@ -5,7 +5,7 @@
 //! changes nothing.
 //!
 //! No block is taken from its owner here: what was valid at the checkpoint stays held until the
-//! checkpoint that ends recovery is durable (table-V1).
+//! next one is durable, which ends the recovery or comes later (table-V1, resume-G1).
 
 use super::table::State;
 use super::{Head, Segments, kind_of};
@@ -16,7 +16,7 @@ use ondisk::f2fs::{
 };
 
 impl Segments {
-    /// Holds the block: it is not given out before the checkpoint that ends recovery. Logs do not
+    /// Holds the block: it is not given out before the next checkpoint. Logs do not
     /// step over it: [`redo_heads`](Self::redo_heads) follows.
     ///
     /// # Errors

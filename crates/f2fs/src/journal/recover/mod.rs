@@ -80,8 +80,6 @@ pub(crate) struct Recovered {
     pub started: Option<Journal>,
     /// What was redone and stays in the ring; `None`: a pack has to publish it.
     unapplied: Option<Unapplied>,
-    /// What follows in the ring has to be overwritten first (resume-G4).
-    pub seals: bool,
     /// Where it lies.
     area: JournalArea,
     /// The superblock says already what an unused journal says.
@@ -140,7 +138,6 @@ impl F2fs {
             notes: std::mem::take(&mut chosen.notes),
             started: None,
             unapplied: None,
-            seals: false,
             area: *area,
             idle: found.facts.idle,
             sb: JournalSuper {

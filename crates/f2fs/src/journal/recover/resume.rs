@@ -184,7 +184,8 @@ impl F2fs {
             usage: self.space.usage(),
             sb: recovered.sb,
         };
-        let journal = Journal::new(recovered.area, options, start);
+        let mut journal = Journal::new(recovered.area, options, start);
+        journal.is_torn = unapplied.is_torn;
         let sums: Vec<BlockSum> = unapplied
             .sums
             .iter()
@@ -198,18 +199,21 @@ impl F2fs {
             false
         });
         recovered.report.kept = unapplied.epochs.len() as u64;
-        recovered.seals = unapplied.is_torn;
         for (redone, span) in unapplied.epochs {
             journal.keep_redone(redone, span);
         }
         Ok(journal)
     }
 
-    /// G4: an empty transaction takes the place of what a cut has left.
+    /// G4: an empty transaction takes the place of what a cut has left, if it has. The guard is up
+    /// (guard-W1), and nothing else was written: orphans and truncations have ended the ring (G2).
     ///
     /// # Errors
     /// I/O.
-    pub(crate) fn seal_ring(&self, journal: &Journal) -> FsResult<()> {
+    pub(crate) fn seal_ring(&self) -> FsResult<()> {
+        let Some(journal) = self.journal.as_ref().filter(|journal| journal.is_torn) else {
+            return Ok(());
+        };
         let closed = journal.plane.close_empty();
         self.commit_for(closed, CommitReason::Settle)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Start {
     pub epoch: Epoch,
     /// What is in use then.
     pub usage: Usage,
-    /// The newest copy of the superblock; both are durable.
+    /// The newest copy of the superblock; it is durable, and so is the other one of a new life.
     pub sb: JournalSuper,
 }
 

@@ -3,8 +3,9 @@
 //!
 //! The tail that they name saves recovery time and decides nothing, because the pack says what is
 //! applied. But without a sound copy there is no recovery:
-//! - N1 at any moment one copy is durable and whole. A mount begins with both durable; then they
-//!   are written in turn, at most one after an apply (where the tail has moved far enough), and
+//! - N1 at any moment one copy is durable and whole. A mount that begins a life of the ring
+//!   begins with both durable, one that lets a ring go on with one at least; then they are written
+//!   in turn, at most one after an apply (where the tail has moved far enough), and
 //!   each apply flushes before its pack is published: so the copy written last is durable when the
 //!   other one is sent. Without barriers there are no flushes, so none is written before the
 //!   unmount. One that is written for N3 is written behind a flush, and is durable before it

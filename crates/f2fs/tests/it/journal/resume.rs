@@ -188,7 +188,7 @@ fn a_log_that_stands_in_a_fresh_segment_has_its_kind() {
             fs.unmount().expect("unmounted");
             disk.visible()
         });
-        let blocks: BTreeMap<u64, Bytes> = left.blocks().into_iter().collect();
+        let blocks: BTreeMap<u64, Bytes> = left.blocks().collect();
         let zeros = Bytes::from_static(&[0; BLOCK_BYTES]);
         let read = |block: BlockNo| {
             let found = blocks.get(&block.0).unwrap_or(&zeros);
@@ -206,8 +206,8 @@ fn a_log_that_stands_in_a_fresh_segment_has_its_kind() {
     );
 }
 
-/// resume-G1: a directory of the chain is removed while the first apply is under way, and its number
-/// goes to another directory, whose page is not the one that the apply writes.
+/// resume-G1: a directory of the chain is removed while the first apply is under way, and its
+/// number goes to another directory, whose page is not the one that the apply writes.
 #[test]
 fn a_directory_made_while_an_apply_runs_has_a_page_of_its_own() {
     const DIRS: u64 = 12;
