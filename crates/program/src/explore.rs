@@ -96,8 +96,10 @@ pub struct Explored {
     pub trees: u64,
     /// Distinct trees that were judged.
     pub judged: u64,
-    /// Nobody stopped it.
+    /// Nobody stopped it, and no judge broke.
     pub complete: bool,
+    /// The judge that broke after trees were found bad: these stay found.
+    pub broken: Option<ExploreError>,
     /// What judges said.
     pub verdicts: Verdicts,
 }
@@ -278,7 +280,8 @@ pub fn group_of(state: &State) -> String {
 }
 
 /// Makes every state of every model and asks judges about them. `go_on` is called with each state;
-/// false ends the exploration, and what is known by then is the result.
+/// false ends the exploration, and what is known by then is the result. A judge that breaks ends it,
+/// too: with an error if no tree was bad by then, else with what was found and its words.
 ///
 /// # Errors
 /// See [`ExploreError`].
@@ -458,9 +461,10 @@ impl Known {
     }
 
     fn result(self) -> Result<Explored, ExploreError> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
-        }
+        let broken = match self.failure {
+            Some(failure) if self.progress.bad == 0 => return Err(failure),
+            failure => failure,
+        };
         let trees = self.entries.len() as u64;
         let verdicts = self.entries.into_iter().filter_map(|(key, entry)| {
             let verdict = match entry.word {
@@ -475,7 +479,8 @@ impl Known {
             models: self.models.into_iter().map(Lot::result).collect(),
             trees,
             judged: self.progress.judged,
-            complete: !self.stopped,
+            complete: !self.stopped && broken.is_none(),
+            broken,
         })
     }
 }
@@ -923,6 +928,17 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert_eq!(why, "too large (model a, a 999999)");
+    }
+
+    #[test]
+    fn a_judge_that_breaks_after_it_has_found_something_keeps_that() {
+        let sets = [("a", vec![1, 2, 5, 999_999, 3])];
+        let explored = run(&models(&sets), 1, 9, 5, &|_| true).unwrap();
+        assert!(!explored.complete);
+        let why = explored.broken.as_ref().unwrap().to_string();
+        assert_eq!(why, "too large (model a, a 999999)");
+        let counts = (explored.judged, explored.models[0].bad);
+        assert_eq!(counts, (3, 1));
     }
 
     #[test]

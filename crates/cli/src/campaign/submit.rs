@@ -45,7 +45,8 @@ pub fn submit(args: &SubmitArgs) -> Result<(), Failure> {
         TASKS_MAX
     };
     let tasks = tasks.clamp(1, jobs.min(most));
-    let script = script(args, &program(&shelf, &args.store)?, tasks)?;
+    let program = program(&shelf, args)?;
+    let script = script(args, &program, tasks)?;
     if args.dry_run {
         return say(&script);
     }
@@ -58,16 +59,17 @@ pub fn submit(args: &SubmitArgs) -> Result<(), Failure> {
 
 /// The program that tasks run: a copy in the store. A task may begin hours later, as one does whose
 /// node was lost; by then a build or an update may have put another program in the place of this
-/// one, and that refuses the plan. Where the store may hold no programs it is this one.
-fn program(shelf: &Shelf, store: &Path) -> Result<PathBuf, Failure> {
+/// one, and that refuses the plan. Where the store may hold no programs it is this one. For
+/// a script that is only printed there is a copy, too, so that it can be submitted as it is.
+fn program(shelf: &Shelf, args: &SubmitArgs) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(|e| failed(format!("own program: {e}")))?;
-    let mount = rustix::fs::statvfs(store);
+    let mount = rustix::fs::statvfs(&args.store);
     let barred =
         |mount: rustix::fs::StatVfs| mount.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
-    match mount.is_ok_and(barred) {
-        true => Ok(own),
-        false => absolute(&shelf.store.put_program(&shelf.build).map_err(failed)?),
+    if mount.is_ok_and(barred) {
+        return Ok(own);
     }
+    absolute(&shelf.store.put_program(&shelf.build).map_err(failed)?)
 }
 
 fn script(args: &SubmitArgs, program: &Path, tasks: u64) -> Result<String, Failure> {

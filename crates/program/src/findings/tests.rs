@@ -66,6 +66,7 @@ fn explored() -> Explored {
         trees: 60,
         judged: 60,
         complete: true,
+        broken: None,
         verdicts: crate::explore::Verdicts::default(),
     }
 }

@@ -246,15 +246,9 @@ impl Store {
     /// The host refuses.
     pub fn copies(&self, id: &str) -> Result<Vec<(Kept, PathBuf)>, StoreError> {
         let path = self.path(id, Run::First);
-        let mut found = Vec::new();
-        {
-            let mut known = locked(&self.packs);
-            let (packed, in_several) = known.packs.count(id);
-            // Most results lie in one place alone, and nothing of them is read for this.
-            if !packed || !in_several && !path.exists() {
-                return Ok(Vec::new());
-            }
-            found.extend(known.packs.copies(id)?);
+        let mut found = self.packed_copies(id, path.exists())?;
+        if found.is_empty() {
+            return Ok(found);
         }
         match fs::read(&path) {
             Ok(bytes) => found.extend(read(&bytes, id).ok().map(|kept| (kept, path))),
@@ -304,17 +298,18 @@ impl Store {
         Ok(path)
     }
 
-    /// Keeps the program that runs, under its identity: the file. One that is there is taken.
+    /// Keeps the program that runs, under its identity: the file. One that is there is taken if it
+    /// has the same bytes: others may write to the store, and tasks of a cluster run the file.
     ///
     /// # Errors
     /// The host refuses.
     pub fn put_program(&self, build: &str) -> Result<PathBuf, StoreError> {
         let path = self.dir.join("programs").join(build);
-        if path.is_file() {
-            return Ok(path);
-        }
         let own = Path::new("/proc/self/exe");
         let program = fs::read(own).map_err(at(own))?;
+        if fs::read(&path).is_ok_and(|there| there == program) {
+            return Ok(path);
+        }
         let part = self.part(&path, &program)?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         let set = part.as_file().set_permissions(mode);

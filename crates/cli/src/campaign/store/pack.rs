@@ -15,7 +15,7 @@
 //! brought together agree.
 
 use super::deflate::{Part, deflated};
-use super::{By, Kept, StoreError, at, names};
+use super::{By, Kept, StoreError, at, names, sum};
 use serde::{Deserialize, Serialize};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -148,6 +148,11 @@ impl Packs {
                 // Another worker put it aside meanwhile.
                 Err(Unread::Host(e)) if e.kind() == ErrorKind::NotFound => {}
                 Err(Unread::Host(e)) => return Err(at(&path)(e)),
+                Err(Unread::Version(version)) if is_ours(&path, &name, version)? => {
+                    let why = format!("version {version} of its first line is damage");
+                    damaged.push(Damaged { path, why });
+                    continue;
+                }
                 Err(Unread::Version(version)) => {
                     return Err(StoreError::Version { path, version });
                 }
@@ -302,6 +307,20 @@ enum Unread {
     Damaged(String),
     /// It has this version.
     Version(u32),
+}
+
+/// Whether a pack is of this version, and only the digits in which it says so are damaged: with the
+/// right ones its name is the hash of its bytes.
+fn is_ours(path: &Path, name: &str, version: u32) -> Result<bool, StoreError> {
+    let bytes = fs::read(path).map_err(at(path))?;
+    let said = |version: u32| format!("{{\"varve_pack\":{version},");
+    let rest = bytes.strip_prefix(said(version).as_bytes());
+    Ok(rest.is_some_and(|rest| name_of(&[said(VERSION).as_bytes(), rest].concat()) == name))
+}
+
+/// The name of a pack of these bytes.
+pub fn name_of(bytes: &[u8]) -> String {
+    sum(bytes)[..32].into()
 }
 
 /// Bytes of a part; fewer where the file ends before it.

@@ -1,7 +1,7 @@
 //! Results that share files: they wait for others, and are found while they wait and in packs.
 
 use super::pack::{self, Damaged, Named, Packs};
-use super::{By, Kept, Run, Store, StoreError, at, locked, sum, written};
+use super::{By, Kept, Run, Store, StoreError, at, locked, written};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -51,6 +51,30 @@ impl Store {
         }
         self.look(&mut known)?;
         known.packs.get(id)
+    }
+
+    /// Every copy in packs; none where one pack alone has the result and no file beside has it.
+    pub(super) fn packed_copies(
+        &self,
+        id: &str,
+        beside: bool,
+    ) -> Result<Vec<(Kept, PathBuf)>, StoreError> {
+        let mut known = locked(&self.packs);
+        let found = |known: &mut Known| match known.packs.count(id) {
+            // Most results lie in one place alone, and nothing of them is read for this.
+            (false, _) => Ok(Vec::new()),
+            (true, false) if !beside => Ok(Vec::new()),
+            (true, _) => known.packs.copies(id),
+        };
+        match found(&mut known) {
+            // Another worker put one of the packs aside; what was whole of it is in a new one.
+            Err(StoreError::Host { error, .. }) if error.kind() == ErrorKind::NotFound => {
+                *known = Known::default();
+                self.look(&mut known)?;
+                found(&mut known)
+            }
+            found => found,
+        }
     }
 
     /// The pack that has the result of a job.
@@ -136,8 +160,7 @@ impl Store {
 
     fn put_pack(&self, results: &[Named]) -> Result<PathBuf, StoreError> {
         let bytes = pack::packed(results);
-        let name = &sum(&bytes)[..32];
-        let path = self.dir.join(pack::FOLDER).join(name);
+        let path = self.dir.join(pack::FOLDER).join(pack::name_of(&bytes));
         self.put_bytes(&path, &bytes)?;
         self.look(&mut locked(&self.packs))?;
         Ok(path)

@@ -321,6 +321,47 @@ fn packs_of_other_layouts_are_refused_and_left_alone() {
 }
 
 #[test]
+fn a_pack_whose_version_is_damaged_is_no_other_program_s() {
+    let (dir, store) = with_blocks();
+    let path = packs(&store).remove(0);
+    let bytes = fs::read(&path).unwrap();
+    let digit = bytes.iter().position(|b| *b == b'2').unwrap();
+    fs::write(&path, flipped(&bytes, digit)).unwrap();
+    let again = Store::existing(dir.path()).unwrap();
+    let damaged = again.damaged_packs().unwrap();
+    let why = &damaged[0].1;
+    assert!(
+        why.contains("version 3 of its first line is damage"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_pack_that_another_worker_puts_aside_while_copies_are_counted_is_looked_for_anew() {
+    let (dir, store) = with_blocks();
+    let path = packs(&store).remove(0);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(path.with_file_name("copy"), &bytes).unwrap();
+    let other = Store::existing(dir.path()).unwrap();
+    assert_eq!(other.present(Run::First).unwrap().len(), 10);
+    // It has no pack open yet.
+    fs::rename(path.with_file_name("copy"), path.with_file_name("moved")).unwrap();
+    assert_eq!(other.copies(&id(3)).unwrap().len(), 2);
+}
+
+#[test]
+fn a_program_in_the_place_of_ours_is_not_run() {
+    let (dir, store) = store();
+    let path = store.put_program("b").unwrap();
+    let own = fs::read("/proc/self/exe").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), own);
+    fs::write(&path, "#!/bin/sh\n").unwrap();
+    let again = Store::existing(dir.path()).unwrap();
+    assert_eq!(again.put_program("b").unwrap(), path);
+    assert_eq!(fs::read(&path).unwrap(), own);
+}
+
+#[test]
 fn much_is_written_at_once() {
     let (_dir, store) = store();
     let large = "x".repeat(WAITING_MAX / 2);

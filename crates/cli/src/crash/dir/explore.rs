@@ -172,7 +172,7 @@ impl<'a> Trial<'a> {
     /// judges had to tell.
     pub fn share(mut self, index: u64, count: u64) -> Result<(Explored, Vec<String>), Failure> {
         self.ask = Ask::Share { index, count };
-        let explored = self.explored()?;
+        let explored = self.unbroken()?;
         let notes = self.settings.notes.lock().iter().cloned().collect();
         Ok((explored, notes))
     }
@@ -182,7 +182,7 @@ impl<'a> Trial<'a> {
     pub fn measured(mut self) -> Result<Measured, Failure> {
         self.ask = Ask::Nobody;
         let began = Instant::now();
-        let explored = self.explored()?;
+        let explored = self.unbroken()?;
         if !explored.complete {
             return Err(failed(
                 "the trees were not made to their end, so nothing is planned",
@@ -230,6 +230,14 @@ impl<'a> Trial<'a> {
         let signal = self.stop.signal().filter(|_| !explored.complete);
         let part = signal.map(|signal| Part::of_unknown(signal, explored.judged, "trees"));
         let mut short = part.as_ref().map(|part| part.kept_in(out.path()));
+        // What a judge found before it broke stays found, and the report says that it is a part.
+        if let Some(why) = &explored.broken {
+            self.incomplete = Some(format!(
+                "{why}; {} trees were judged by then",
+                explored.judged
+            ));
+            short = short.or_else(|| Some(failed(why)));
+        }
         let findings = self.explained(&explored);
         if self.args.program.suggest && explored.complete {
             match self.suggested() {
@@ -279,6 +287,15 @@ impl<'a> Trial<'a> {
             }
             None => (format!("--suggest: {why}"), why),
         }
+    }
+
+    /// The exploration, of which nothing counts if a judge broke.
+    fn unbroken(&self) -> Result<Explored, Failure> {
+        let mut explored = self.explored()?;
+        explored
+            .broken
+            .take()
+            .map_or(Ok(explored), |why| Err(failed(why)))
     }
 
     fn explored(&self) -> Result<Explored, Failure> {

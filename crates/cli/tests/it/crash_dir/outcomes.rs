@@ -22,6 +22,25 @@ fn read(room: &Room, name: &str) -> String {
     fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
+/// The check rejects one tree, and crashes at the next one that it would reject.
+#[test]
+fn what_a_check_found_before_it_broke_stays_found() {
+    let room = Room::new();
+    let mark = room.path().join("mark");
+    let check = format!(
+        "test ! -s $VARVE_DIR/b -o -s $VARVE_DIR/a && exit 0; \
+         test -e {mark} && kill -9 $$; touch {mark}; echo a is lost; exit 1",
+        mark = mark.display()
+    );
+    let line = ["--run", BAD[1], "--check", &check, "--model", "posix"];
+    let line = [&line[..], &["--jobs", "1"]].concat();
+    room.told(&line, 1, &["a is lost", "INCOMPLETE", "the check crashed"]);
+    let report: Value = serde_json::from_str(&read(&room, "results.json")).unwrap();
+    assert_eq!(report["findings"].as_array().unwrap().len(), 1);
+    let part = report["incomplete"].as_str().unwrap();
+    assert!(part.contains("trees were judged by then"), "{part}");
+}
+
 #[test]
 fn findings_and_a_broken_test_end_differently() {
     let room = Room::new();
