@@ -402,7 +402,7 @@ pub struct CrashArgs {
     pub jobs: Option<NonZeroUsize>,
     /// Keeps each result in this folder as it is made, and takes those that are there: a command
     /// that was stopped goes on where it was.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "image", "kernel", "repro", "mutants"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "image", "repro", "mutants"])]
     pub store: Option<PathBuf>,
     /// Seconds without a sign of life after which a worker is given up; with --dir seconds that the
     /// command with all that it leaves behind, and a judge, may take.

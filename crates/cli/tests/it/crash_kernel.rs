@@ -131,6 +131,40 @@ fn the_rules_hold_on_the_kernels_ext4_with_barriers_only() {
     assert_eq!(again.status.code(), Some(1), "{line}: {}", words(&again));
 }
 
+/// What is kept is taken: sequences with a bad state and without, and what is told of them. Other
+/// options are another run.
+#[test]
+#[ignore = "four boots"]
+fn a_run_with_a_store_goes_on_where_it_was() {
+    let dir = folder();
+    let command = |mount: &str, texts: &[&str]| {
+        let mut command = varve_in(dir.path());
+        let args = ["crash", "--kernel", machine(), "--fs", "ext4", "--size"];
+        let bound = ["16", "--subset", "1", "--states", "8", "--store", "store"];
+        command.args(args).args(bound).args(["--mkfs", EXT4.2]);
+        command.args(["--mount", mount, "--out", "out"]);
+        texts.iter().for_each(|text| {
+            command.args(["--workload", text]);
+        });
+        let output = command.output().expect("the program starts");
+        let results = std::fs::read(dir.path().join("out/results.json")).unwrap();
+        let seen: serde_json::Value = serde_json::from_slice(&results).expect("JSON");
+        (words(&output), seen)
+    };
+    let sync = "script:create /b; fsync /b";
+    let (said, first) = command("nobarrier", &[OWED]);
+    assert!(!said.contains("in the store"), "{said}");
+    let (said, both) = command("nobarrier", &[OWED, sync]);
+    assert!(said.contains("1 sequences were in the store"), "{said}");
+    assert_eq!(both["rows"][0], first["rows"][0]);
+    assert!(first["rows"][0]["bad"].as_u64() > Some(0), "{first}");
+    let (said, again) = command("nobarrier", &[OWED, sync]);
+    assert!(said.contains("2 sequences were in the store"), "{said}");
+    assert_eq!(again["rows"], both["rows"]);
+    let (said, _) = command("data=ordered", &[sync]);
+    assert!(!said.contains("in the store"), "{said}");
+}
+
 /// The first example of the page, as it stands there: a user who begins with it sees a correct file
 /// system come out whole.
 #[test]

@@ -1,18 +1,21 @@
 //! `varve crash --kernel`: runs a program, or workloads of the explorer, on a file system of a
 //! Linux kernel in a guest, and cuts it.
 
+mod kept;
 mod table;
 mod trials;
 
 use super::program::{check_log, explored};
 use super::shell::Shell;
 use crate::args::{CrashArgs, Engine};
+use crate::campaign::shelf::Shelf;
 use crate::failure::{Failure, failed, usage};
 use crate::out::OutFolder;
 use crate::pool::threads;
 use crate::stop::Stop;
 use crash::CrashError;
 use crash::program::{Kernel, KernelPlan, Room};
+use kept::Keeping;
 use rig::signals;
 use std::fs::File;
 use std::path::Path;
@@ -30,6 +33,11 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
         return Err(usage("--kernel needs --fs"));
     };
     let scripts = match args.run {
+        Some(_) if args.store.is_some() => {
+            return Err(usage(
+                "--store keeps what came of sequences of --workload; --run is one program",
+            ));
+        }
         Some(_) => Vec::new(),
         None => trials::scripts(args, fs)?,
     };
@@ -54,6 +62,7 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
     }
     check_log(args)?;
     let out = OutFolder::prepare(&args.out)?;
+    let shelf = args.store.as_deref().map(Shelf::open).transpose()?;
     let stop = Stop::watch()?;
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
     let image = folder.path().join("device.img");
@@ -88,7 +97,9 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
     let mut room = Room::new(args.memory << 20);
     let mut kernel = Kernel::boot(plan, folder.path(), &mut room).map_err(ended)?;
     if args.run.is_none() {
-        return trials::tried(args, scripts, &mut kernel, &out, &stop);
+        let version = kernel.version().map_err(ended)?;
+        let keeping = shelf.map(|shelf| Keeping::new(shelf, &version, &trials::options(args)));
+        return trials::tried(args, scripts, &mut kernel, (keeping.as_ref(), &out), &stop);
     }
     let recorded = kernel.record(room).map_err(ended)?;
     explored(args, &recorded, bytes, &mut kernel, &out, &stop)

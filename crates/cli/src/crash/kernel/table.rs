@@ -45,12 +45,18 @@ pub fn text(rows: &[Row], took: Duration, line: impl Fn(&Row) -> Option<String>)
         beyond,
         bad,
     } = sums(rows);
-    let rate = states as f64 / took.as_secs_f64().max(1e-9);
+    let fresh = rows.iter().filter(|row| !row.kept);
+    let judged: u64 = fresh.map(Row::states).sum();
+    let rate = judged as f64 / took.as_secs_f64().max(1e-9);
     let mut text = format!(
         "{} sequences; {writes} writes, {flushes} syncs; {cuts} cuts, {states} states, {beyond} beyond the bound\n\
          {rate:.1} states a second; {bad} states break a promise\n",
         rows.len()
     );
+    let kept = rows.iter().filter(|row| row.kept).count();
+    if kept > 0 {
+        let _ = writeln!(text, "{kept} sequences were in the store");
+    }
     let told = rows
         .iter()
         .filter(|row| row.bad() > 0 || row.tried.is_err());

@@ -1,6 +1,7 @@
 //! `varve crash --kernel --workload`: sequences of the explorer, one after the other in the same
 //! guests.
 
+use super::kept::Keeping;
 use super::table;
 use crate::args::CrashArgs;
 use crate::crash::bar;
@@ -26,12 +27,19 @@ pub struct Row {
     pub tried: Result<Tried, String>,
     /// The name of a fault that explains all that was found.
     pub known: Option<&'static str>,
+    /// It was in the store.
+    pub kept: bool,
 }
 
 impl Row {
     /// States that break a promise.
     pub fn bad(&self) -> u64 {
         self.tried.as_ref().map_or(0, |tried| tried.explored.bad)
+    }
+
+    /// States that were judged.
+    pub fn states(&self) -> u64 {
+        self.tried.as_ref().map_or(0, |tried| tried.explored.states)
     }
 }
 
@@ -75,42 +83,36 @@ fn seeds(args: &CrashArgs, spec: &Spec) -> Vec<u64> {
     }
 }
 
-/// Tries all sequences, reports; fails if one breaks a promise.
+/// Tries all sequences, reports; fails if one breaks a promise. What is kept is taken.
 pub fn tried(
     args: &CrashArgs,
     scripts: Vec<FileScript>,
     kernel: &mut Kernel,
-    out: &OutFolder,
+    (keeping, out): (Option<&Keeping>, &OutFolder),
     stop: &Stop,
 ) -> Result<(), Failure> {
     let (all, since) = (scripts.len(), Instant::now());
     let bar = bar(all);
     let mut rows: Vec<Row> = Vec::new();
     for script in scripts {
-        let tried = one(args, &script, false, kernel, stop);
-        if stop.signal().is_some() {
+        let Some(row) = row(args, script, kernel, keeping, stop)? else {
             break;
-        }
-        let known = match &tried {
-            Ok(tried) if only_lost(tried) => known(args, &script, kernel, stop),
-            _ => None,
         };
-        let tried = tried.map_err(|e| e.to_string());
         // A guest that is gone runs no other sequence.
-        let gone = tried
+        let gone = row
+            .tried
             .as_ref()
             .is_err_and(|why| why.contains("the guest died"));
-        rows.push(Row {
-            script,
-            tried,
-            known,
-        });
+        rows.push(row);
         let bad: u64 = rows.iter().map(Row::bad).sum();
         bar.set_message(format!("{bad} bad states"));
         bar.inc(1);
         if gone {
             break;
         }
+    }
+    if let Some(keeping) = keeping {
+        keeping.settle()?;
     }
     bar.finish_and_clear();
     let part = stop.signal().filter(|_| rows.len() < all);
@@ -134,6 +136,45 @@ pub fn tried(
         None if rows.len() < all => Err(failed("the guest died")),
         None => verdict(&rows),
     }
+}
+
+/// What comes of a sequence, or came of it before; `None` if a signal ended it.
+fn row(
+    args: &CrashArgs,
+    script: FileScript,
+    kernel: &mut Kernel,
+    keeping: Option<&Keeping>,
+    stop: &Stop,
+) -> Result<Option<Row>, Failure> {
+    let began = Instant::now();
+    if let Some((tried, known)) = keeping.map_or(Ok(None), |keeping| keeping.get(&script))? {
+        let stopped = stop.signal().is_some();
+        let (tried, kept) = (Ok(tried), true);
+        return Ok((!stopped).then_some(Row {
+            script,
+            tried,
+            known,
+            kept,
+        }));
+    }
+    let tried = one(args, &script, false, kernel, stop);
+    let known = match &tried {
+        Ok(tried) if only_lost(tried) => known(args, &script, kernel, stop),
+        _ => None,
+    };
+    // What a signal broke off is no result.
+    if stop.signal().is_some() {
+        return Ok(None);
+    }
+    if let (Some(keeping), Ok(tried)) = (keeping, &tried) {
+        keeping.put(&script, tried, known.is_some(), began)?;
+    }
+    Ok(Some(Row {
+        script,
+        tried: tried.map_err(|e| e.to_string()),
+        known,
+        kept: false,
+    }))
 }
 
 fn one(
@@ -181,7 +222,16 @@ fn known(
 /// The command that shows again what a sequence has shown first.
 fn line(args: &CrashArgs, row: &Row) -> Option<String> {
     let broken = row.tried.as_ref().ok()?.broken.first()?;
-    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let script = quoted(&format!("script:{}", broken.prefix));
+    Some(format!("{} --workload {script}", options(args)))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// The command without its workload: all that decides what is looked at.
+pub fn options(args: &CrashArgs) -> String {
     let value = |value: Option<clap::builder::PossibleValue>| {
         value.map_or(String::new(), |v| v.get_name().to_string())
     };
@@ -206,10 +256,7 @@ fn line(args: &CrashArgs, row: &Row) -> Option<String> {
     if !args.kernel.mount.is_empty() {
         line += &format!(" --mount {}", args.kernel.mount);
     }
-    Some(format!(
-        "{line} --workload {}",
-        quoted(&format!("script:{}", broken.prefix))
-    ))
+    line
 }
 
 fn verdict(rows: &[Row]) -> Result<(), Failure> {

@@ -240,6 +240,7 @@ fn checked(fs: &str, image: &Path) -> Result<Option<String>, CrashError> {
         "f2fs" => return findings(Fs::F2fs, image),
         "xfs" => &["xfs_repair", "-n", "-f"],
         "btrfs" => &["btrfs", "check"],
+        "jfs" => &["jfs_fsck", "-n", "-f"],
         _ => return Ok(None),
     };
     let output = Command::new(words[0])

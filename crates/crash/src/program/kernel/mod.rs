@@ -120,6 +120,16 @@ impl Kernel {
         })
     }
 
+    /// What the kernel in the guests says of itself: release and build.
+    ///
+    /// # Errors
+    /// The guest fails.
+    pub fn version(&mut self) -> Result<String, CrashError> {
+        let session = &mut self.guests[0].session;
+        let (_, said) = session.run("uname -srv").map_err(host("the guest"))?;
+        Ok(said.trim().into())
+    }
+
     /// Runs the command in the guest and reads what the file system sent to its disk, which takes
     /// its size from `room`.
     ///
@@ -133,7 +143,7 @@ impl Kernel {
              guest load {fs} 2>/dev/null || :
              size=$(cat /sys/block/$BLOCK0/size)
              dmsetup create --noudevsync log --table \"0 $size log-writes $DISK0 $DISK1\"
-             mount -t {fs} {options} /dev/dm-0 $MNT
+             mount -i -t {fs} {options} /dev/dm-0 $MNT
              export VARVE_DIR=$MNT PATH=$DIR/bin:$PATH
              ( cd $MNT; sh $DIR/setup.sh )
              sync

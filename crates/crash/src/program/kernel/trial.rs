@@ -126,7 +126,7 @@ impl Kernel {
              size=$(cat /sys/block/$BLOCK0/size)
              dmsetup create --noudevsync log --table \"0 $size log-writes $DISK0 $DISK1\"
              status=0
-             mount -t {fs} {options} /dev/dm-0 $MNT
+             mount -i -t {fs} {options} /dev/dm-0 $MNT
              dmsetup message log 0 mark {BEGIN}
              guest {WORK} $DIR/work.script $MNT $DIR/{MADE} {decoy} || status=$?
              umount $MNT
