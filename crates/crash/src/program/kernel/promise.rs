@@ -3,6 +3,10 @@
 //! Where Linux promises less than our own file systems keep, the terms say so: its ext4 and F2FS
 //! write nothing when a directory is synced that has not changed since the last commit, whatever
 //! was changed elsewhere ([`Terms::by_inode`]).
+//!
+//! XFS logs metadata in the order of the operations, and an fsync forces the log as far as the
+//! inode needs. A block that is allocated is unwritten until its data are there, and a size grows
+//! behind the data, so no former content shows: the terms of `data=ordered`.
 
 use crate::rules::Terms;
 use blockdev::Image;
@@ -22,7 +26,7 @@ const EXT4_OPTIONS_BYTES: usize = 64;
 
 /// Whether the rules know this file system of the kernel.
 pub fn knows(fs: &str) -> bool {
-    matches!(fs, "ext4" | "ext3" | "f2fs")
+    matches!(fs, "ext4" | "ext3" | "f2fs" | "xfs")
 }
 
 /// The terms of a file system of the kernel that was mounted with these options; `None`: the rules
@@ -59,6 +63,7 @@ pub(super) fn terms(fs: &str, options: &str, image: &Image) -> Option<Terms> {
             }),
             ..ours
         }),
+        "xfs" => Some(ours),
         _ => None,
     }
 }
@@ -114,6 +119,7 @@ mod tests {
         assert_eq!(f2fs.roll_forward, Some(FsyncMode::Strict));
         let mode = of(&raw, "f2fs", "").unwrap().roll_forward;
         assert_eq!(mode, Some(FsyncMode::Posix));
-        assert!(of(&raw, "xfs", "").is_none());
+        assert_eq!(of(&raw, "xfs", "").unwrap().data, Data::Ordered);
+        assert!(of(&raw, "btrfs", "").is_none());
     }
 }
