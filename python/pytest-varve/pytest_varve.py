@@ -53,7 +53,7 @@ def crash(run, out, check=True, **options):
                 words.append(option)
             elif one is not False and one is not None:
                 words += [option, str(one)]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
     said = done.stderr.strip()
     try:
         data = json.loads(done.stdout)

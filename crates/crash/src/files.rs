@@ -591,7 +591,10 @@ fn names_are_lost(task: &Replay, found: &FoundView, out: &mut Findings) {
         out.words.push("O1: no legal state is known".into());
         return;
     };
-    let words = nearest.mismatches(found, made);
+    let mut words = nearest.mismatches(found, made);
+    if words.is_empty() && task.roll_forward {
+        words = roll_forward::lacking(task, nearest, found, made);
+    }
     out.words.push(format!(
         "O1: the names are those of no prefix between {} and {} operations on names; nearest is {}: {}",
         task.promised,

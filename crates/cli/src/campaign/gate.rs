@@ -7,7 +7,7 @@
 use super::hands::Ran;
 use super::plan::Planned;
 use super::shelf::Shelf;
-use super::store::{Id, Kept, Run, Store};
+use super::store::{Id, Kept, Run, Store, StoreError};
 use super::work::{ATTEMPTS, Bench};
 use crate::failure::{Failure, failed};
 use std::collections::BTreeSet;
@@ -113,6 +113,8 @@ impl Gate {
         let mut told = BTreeSet::new();
         for job in jobs.iter().map(|(job, _)| *job).chain(mine) {
             if told.insert(job.number) {
+                // A damaged one that nobody asks for is put aside, too.
+                bench.shelf.get(&job.id, Run::Second)?;
                 twice.differ.extend(differ(store, job)?);
             }
         }
@@ -143,12 +145,11 @@ fn is_own(shelf: &Shelf, id: &str) -> Result<bool, Failure> {
 }
 
 /// How two results of a job differ, if it has two that do: those of its two runs, or of two workers
-/// that both made it.
+/// that both made it. A second one that is damaged is none.
 ///
 /// # Errors
-/// The host refuses, or a result is damaged.
+/// The host refuses, or the first result is damaged.
 pub fn differ(store: &Store, job: &Planned) -> Result<Option<String>, Failure> {
-    let get = |run| store.get(&job.id, run).map_err(failed);
     let copies = store.copies(&job.id).map_err(failed)?;
     let mut copies = copies.iter();
     if let Some(first) = copies.next()
@@ -156,10 +157,12 @@ pub fn differ(store: &Store, job: &Planned) -> Result<Option<String>, Failure> {
     {
         return Ok(Some(two_results(job, first, other)));
     }
-    let Some(second) = get(Run::Second)? else {
-        return Ok(None);
+    let second = match store.get(&job.id, Run::Second) {
+        Ok(Some(second)) => second,
+        Ok(None) | Err(StoreError::Damaged { .. }) => return Ok(None),
+        Err(e) => return Err(failed(e)),
     };
-    let Some(first) = get(Run::First)? else {
+    let Some(first) = store.get(&job.id, Run::First).map_err(failed)? else {
         return Ok(None);
     };
     if first.text == second.text {
@@ -175,7 +178,7 @@ fn two_results(job: &Planned, one: &(Kept, PathBuf), other: &(Kept, PathBuf)) ->
     let equal = one.0.text.bytes().zip(other.0.text.bytes());
     let at = equal.take_while(|(a, b)| a == b).count();
     format!(
-        "job {} ({}) gave two results, which differ from byte {at} on: {} by {}, and {} by {}",
+        "job {} ({}) gave two results, which differ from byte {at} on: {} by {}, and {} by {}. Neither is merged: find what is not deterministic (a host's memory, a program of yours), then work with another --store",
         job.number,
         job.task.name(),
         one.1.display(),

@@ -105,10 +105,9 @@ fn of_recording(words: &[String], file: &Path) -> Result<Vec<String>, Failure> {
 fn named_files(args: &CrashArgs) -> Vec<PathBuf> {
     let options = &args.program;
     let commands = options.check.iter().chain(&options.check_server);
-    let words = commands
+    let mut files: Vec<PathBuf> = commands
         .chain(&args.judge)
-        .flat_map(|text| text.split(|c: char| c.is_whitespace() || "=;'\"&|()".contains(c)));
-    let mut files: Vec<PathBuf> = words
+        .flat_map(|text| words_of(text))
         .map(PathBuf::from)
         // Programs of the host are as equal on all hosts as the host is.
         .filter(|path| !path.starts_with("/usr") && !path.starts_with("/bin") && path.is_file())
@@ -116,6 +115,22 @@ fn named_files(args: &CrashArgs) -> Vec<PathBuf> {
     files.sort();
     files.dedup();
     files
+}
+
+/// What may be a name of a file in a command line: its words as a shell has them, quotes taken off
+/// and the home directory put in, and every piece between signs that mean something to a shell.
+fn words_of(text: &str) -> Vec<String> {
+    let pieces = text.split(|c: char| c.is_whitespace() || "=;'\"&|()<>".contains(c));
+    let words = shlex::split(text).unwrap_or_default();
+    let words = words.into_iter().map(|word| {
+        let bare = word.trim_start_matches(['<', '>']);
+        let home = ["~/", "$HOME/", "${HOME}/"];
+        match home.iter().find_map(|home| bare.strip_prefix(home)) {
+            Some(rest) => format!("{}/{rest}", std::env::var("HOME").unwrap_or_default()),
+            None => bare.into(),
+        }
+    });
+    words.chain(pieces.map(String::from)).collect()
 }
 
 /// Runs as the worker: reads one job and answers what is said of its trees.
@@ -148,6 +163,21 @@ fn judged(job: &Job) -> Result<Found, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_are_found_in_quotes_and_below_the_home_directory() {
+        let has = |text: &str, word: &str| words_of(text).iter().any(|w| w == word);
+        assert!(has("sh '/a b/check me.sh' x", "/a b/check me.sh"));
+        assert!(has("python3 check.py; cat <list", "check.py"));
+        assert!(has("cat <list", "list"));
+        assert!(has("same-or-old=c.json", "c.json"));
+        let home = std::env::var("HOME").unwrap_or_default();
+        for text in ["~/c.sh", "$HOME/c.sh", "\"${HOME}/c.sh\" --all"] {
+            assert!(has(text, &format!("{home}/c.sh")), "{text}");
+        }
+        // An open quote is the shell's to refuse.
+        assert!(has("sh 'c.sh", "c.sh"));
+    }
 
     #[test]
     fn what_is_spent_on_the_recording_is_left_out() {

@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Options that say how a command runs and where its results go, and what is no list of jobs.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 15] = [
     "--out",
     "--json",
     "--jobs",
@@ -28,6 +28,7 @@ const REFUSED: [&str; 14] = [
     "--repro",
     "--mutants",
     "--help",
+    "-h",
 ];
 
 /// The commands that a campaign is of.
@@ -55,7 +56,7 @@ impl Cell {
             let option = word.split('=').next().unwrap_or_default();
             if REFUSED.contains(&option) {
                 return Err(usage(format!(
-                    "{option} is not for a plan, which says what to run; where results go and how many run at once is said to `work` and `merge`"
+                    "{option} is not for a plan, which is a list of jobs: how many run at once is said to `work`, where results go to `merge`, and what is no list of jobs runs without a campaign"
                 )));
             }
         }

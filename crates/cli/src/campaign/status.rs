@@ -8,6 +8,7 @@ use super::work::ATTEMPTS;
 use crate::args::StatusArgs;
 use crate::failure::{Failure, failed, tell};
 use crate::out::say;
+use rig::signals;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -78,7 +79,7 @@ impl Status {
         self.jobs += 1;
         self.retried += u64::from(retried);
         if retried {
-            let attempts = store.attempts(&job.id).map_err(failed)?;
+            let attempts = store.all_attempts(&job.id).map_err(failed)?;
             self.seconds += attempts.iter().map(|a| a.by.seconds).sum::<f64>();
         }
         match look(store, &job.id)? {
@@ -114,12 +115,16 @@ impl Status {
             tell(why);
             self.differ += 1;
         }
-        if !retried && !is_drawn(job.number, &job.id) {
-            return Ok(());
-        }
+        let is_wanted = retried || is_drawn(job.number, &job.id);
         match store.get(&job.id, Run::Second) {
-            Ok(Some(kept)) => self.seconds += kept.by.seconds,
-            _ => self.second_runs_missing += 1,
+            Ok(Some(kept)) if is_wanted => self.seconds += kept.by.seconds,
+            Ok(Some(_)) => {}
+            Ok(None) => self.second_runs_missing += u64::from(is_wanted),
+            Err(e @ StoreError::Damaged { .. }) => {
+                tell(format!("{e}; `varve campaign work` puts it aside"));
+                self.second_runs_missing += u64::from(is_wanted);
+            }
+            Err(e) => return Err(failed(e)),
         }
         Ok(())
     }
@@ -159,6 +164,7 @@ pub fn of(plan: &Plan, store: &Store) -> Result<Status, Failure> {
     let attempted = store.attempted().map_err(failed)?;
     let (mut status, mut seen) = (Status::default(), BTreeSet::new());
     plan.each(|entry| match entry {
+        _ if signals::noted().is_some() => Err(super::merge::stopped()),
         Entry::Job(job) if seen.insert(Id::of(&job.id)) => {
             status.add(store, &job, attempted.contains(&job.id))
         }

@@ -16,11 +16,16 @@ use crate::progress::shown;
 use crate::stop::Stop;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Runs without a result after which a job is given up.
 pub const ATTEMPTS: usize = 3;
+
+/// How often is looked whether results have waited long enough to be written.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// How a job ended here.
 enum Ended {
@@ -36,11 +41,12 @@ pub fn work(args: &WorkArgs) -> Result<(), Failure> {
     let shelf = Shelf::open(&args.store)?;
     plan.of_this_build(&shelf.build)?;
     let mut gate = Gate::default();
-    let mut mine = Vec::new();
+    let (mut mine, mut ids) = (Vec::new(), BTreeSet::new());
     plan.each(|entry| {
         if let Entry::Job(job) = entry {
             gate.note(&job);
-            if is_mine(args, job.number) {
+            // What a plan names twice, as a case of two groups, is one job.
+            if is_mine(args, job.number) && ids.insert(Id::of(&job.id)) {
                 mine.push(*job);
             }
         }
@@ -57,8 +63,9 @@ pub fn work(args: &WorkArgs) -> Result<(), Failure> {
         };
     }
     if args.retry {
-        for job in &mine {
-            shelf.store.forget(&job.id).map_err(failed)?;
+        let attempted = shelf.store.attempted().map_err(failed)?;
+        for job in mine.iter().filter(|job| attempted.contains(&job.id)) {
+            shelf.store.forgive(&job.id).map_err(failed)?;
         }
     }
     let stop = Stop::watch()?;
@@ -68,8 +75,9 @@ pub fn work(args: &WorkArgs) -> Result<(), Failure> {
         stop: &stop,
     };
     let ended = bench.first_runs(&mine);
-    shelf.settle()?;
+    let settled = shelf.settle();
     let ended = ended?;
+    settled?;
     let twice = match stop.signal() {
         None => gate.second_runs(&bench, &mine)?,
         Some(_) => Twice::default(),
@@ -159,8 +167,32 @@ impl<'a> Bench<'a> {
         let one = |hands: &mut Hands<'a>, job: &Planned| {
             self.first_run(hands, job, attempted.contains(&job.id))
         };
-        ended.extend(self.all("jobs", &missing, one)?);
+        ended.extend(self.writing(|| self.all("jobs", &missing, one))?);
         Ok(ended)
+    }
+
+    /// Does something, while results that have waited long enough are written: the next job may
+    /// take minutes, and a worker that is killed meanwhile loses what is not written.
+    fn writing<R>(&self, doing: impl FnOnce() -> R) -> R {
+        /// Ends the thread also where a panic goes by.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _over = Over(&over);
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // Who puts the next result meets the same error.
+                    let _ = self.shelf.store.write_due();
+                    thread::sleep(LOOK);
+                }
+            });
+            doing()
+        })
     }
 
     /// `attempted`: there may be attempts of others; to look for them takes time.

@@ -148,6 +148,22 @@ pub(super) fn oldest(task: &Replay, found: &FoundView, made: &Made) -> Option<Le
     bases.find_map(|base| on_top_of(task, base, found, made))
 }
 
+/// The files that have to come back on top of `base` (F2) and are not there, in words.
+pub(super) fn lacking(task: &Replay, base: &Legal, found: &FoundView, made: &Made) -> Vec<String> {
+    let files = synced(task, base, task.at.ended);
+    let owed = files.iter().filter(|file| !file.choices.contains(&None));
+    let lacks = owed.filter_map(|file| {
+        let path = file.place.as_ref()?;
+        let there = found.get(path);
+        let there = there.is_some_and(|f| is_as(&file.sync.entry, f.nlink, f, made));
+        (!there).then(|| {
+            let sync = file.sync.op;
+            format!("`{path}` has not come back, though its sync, operation {sync}, had ended")
+        })
+    });
+    lacks.collect()
+}
+
 fn on_top_of(task: &Replay, base: &Legal, found: &FoundView, made: &Made) -> Option<Legal> {
     // A task does one thing after the other, so at most one sync is under way.
     let until = BTreeSet::from([task.at.ended, task.at.begun]);

@@ -27,6 +27,7 @@ use crate::state::{Judge, JudgeError, Verdict};
 use crate::tree::{Kind, NodeId, Tree};
 use base::plain::shown;
 use std::collections::BTreeMap;
+use std::io::Read;
 
 /// Largest file that is parsed, bytes: all of it is in memory then, for each judge at work.
 const PARSED_MAX: u64 = 256 << 20;
@@ -66,9 +67,13 @@ impl Language {
     /// Why these bytes are no text of the language.
     fn fault(self, content: &[u8]) -> Option<String> {
         match self {
-            Language::Json => serde_json::from_slice::<serde::de::IgnoredAny>(content)
-                .err()
-                .map(|e| e.to_string()),
+            // The parser does not look into strings that nobody takes.
+            Language::Json => match std::str::from_utf8(content) {
+                Ok(text) => serde_json::from_str::<serde::de::IgnoredAny>(text)
+                    .err()
+                    .map(|e| e.to_string()),
+                Err(e) => Some(e.to_string()),
+            },
             Language::Toml => match std::str::from_utf8(content) {
                 Ok(text) => toml::from_str::<toml::Table>(text)
                     .err()
@@ -78,9 +83,22 @@ impl Language {
             Language::Csv if content.contains(&0) => Some("it holds bytes of zero".into()),
             Language::Csv => csv::Reader::from_reader(content)
                 .into_records()
-                .find_map(|record| record.err().map(|e| e.to_string())),
+                .find_map(|record| record.err().map(|e| e.to_string()))
+                .or_else(|| ends_in_quotes(content).then(|| "a quoted field has no end".into())),
         }
     }
+}
+
+/// Whether CSV ends inside of a quoted field: then a line behind it is no record of its own.
+fn ends_in_quotes(content: &[u8]) -> bool {
+    const LINE: &[u8] = b"\nbehind\n";
+    let records = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(content.chain(LINE))
+        .into_byte_records();
+    let last = records.last().and_then(Result::ok);
+    last.is_none_or(|record| record != vec!["behind"])
 }
 
 /// Every file of these paths parses.
@@ -309,6 +327,28 @@ mod tests {
         match judge.judge(tree, acknowledged).unwrap() {
             Verdict::Good => None,
             Verdict::Bad(why) => Some(why),
+        }
+    }
+
+    #[test]
+    fn what_other_readers_refuse_is_a_fault() {
+        let fault = |language: Language, content: &[u8]| language.fault(content).is_some();
+        for (language, good, bad) in [
+            (
+                Language::Json,
+                &b"{\"a\": \"\xc3\xa9\"}"[..],
+                &b"{\"a\": \"\xc3\"}"[..],
+            ),
+            (Language::Csv, b"a,b\n1,\"hel, lo\"\n", b"a,b\n1,\"hel"),
+            (
+                Language::Csv,
+                b"a,b\n1,\"x\"\"y\"",
+                b"a,b\n1,\"x\"\"\n2,3\n",
+            ),
+            (Language::Csv, b"", b"a,b\n1\n"),
+        ] {
+            assert!(!fault(language, good), "{good:?}");
+            assert!(fault(language, bad), "{bad:?}");
         }
     }
 

@@ -25,7 +25,7 @@ impl Paths {
         if text.is_empty() {
             return Err("a pattern of files is missing behind `:` or `=`".into());
         }
-        let pattern = Pattern::new(text.trim_start_matches('/'));
+        let pattern = Pattern::new(text.trim_start_matches("./").trim_start_matches('/'));
         pattern.map(Paths).map_err(|e| format!("{text}: {e}"))
     }
 

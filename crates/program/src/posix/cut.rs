@@ -4,6 +4,7 @@
 
 use super::bits::Bits;
 use super::parts::{Class, Effect, seen};
+use super::places::Places;
 use super::track::{Part, Track};
 use crate::call::{Recording, What};
 use crate::sites::Insertion;
@@ -360,14 +361,19 @@ impl<'a> Cut<'a> {
         last.unwrap_or_default()
     }
 
-    /// The sync that would cover a part, in front of a call.
+    /// The sync that would cover a part, in front of a call. Its path is the one that leads there
+    /// in front of that call: a rename since the part was made, or behind it, gives another one.
     pub fn lacks(&self, at: usize, before: usize) -> Insertion {
         let part = self.part(at);
         let dir = part.piece.objects[0].node;
-        let (node, data_only, path) = match part.piece.class {
-            Class::Content | Class::Size => (part.piece.subject, true, part.path.clone()),
-            Class::Attribute => (part.piece.subject, false, part.path.clone()),
-            Class::Name => (dir, false, self.track.path(dir)),
+        let (node, data_only) = match part.piece.class {
+            Class::Content | Class::Size => (part.piece.subject, true),
+            Class::Attribute => (part.piece.subject, false),
+            Class::Name => (dir, false),
+        };
+        let path = match before == self.track.calls {
+            true => self.track.path(node),
+            false => Places::before(self.track.recording, before).path(node),
         };
         Insertion {
             before,

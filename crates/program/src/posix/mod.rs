@@ -19,6 +19,7 @@ mod cut;
 mod families;
 mod page;
 mod parts;
+mod places;
 mod rules;
 mod track;
 mod words;

@@ -9,6 +9,7 @@
 //!   needed by something that is (belief `retried-fsync` takes this away).
 
 use super::parts::{Class, Field, Object, Piece, Split, seen};
+use super::places::Places;
 use super::rules::Rule;
 use super::words;
 use crate::call::{Recording, What};
@@ -70,7 +71,7 @@ pub(super) struct Track<'a> {
     /// The tree with all parts.
     pub live: Tree,
     /// Directory and name of each node, the latest ones.
-    pub places: BTreeMap<NodeId, (NodeId, Vec<u8>)>,
+    pub places: Places,
     last_meta: Option<usize>,
     /// Nodes that the call changes.
     stale: BTreeSet<NodeId>,
@@ -92,15 +93,12 @@ impl<'a> Track<'a> {
             dirty: Vec::new(),
             nodes: BTreeMap::new(),
             live: recording.start.clone(),
-            places: BTreeMap::new(),
+            places: Places::of_start(recording),
             last_meta: None,
             stale: BTreeSet::new(),
         };
         recording.start.walk(&mut |_, id, node| {
             track.add_node(id, node.clone());
-            for (name, &child) in &node.names {
-                track.places.insert(child, (id, name.clone()));
-            }
         });
         track
     }
@@ -199,7 +197,7 @@ impl<'a> Track<'a> {
         let pieces = self
             .split
             .pieces(what, subject.map_or(&none, |n| &n.grains));
-        self.moved(what);
+        self.places.follow(what);
         let also = self.needed_by(what);
         for (at, piece) in pieces.into_iter().enumerate() {
             let words = words::piece(self, &piece, what);
@@ -207,31 +205,6 @@ impl<'a> Track<'a> {
         }
         for id in std::mem::take(&mut self.stale) {
             self.live.insert(id, seen(&self.nodes[&id].live));
-        }
-    }
-
-    /// Notes the places of nodes that got a name.
-    fn moved(&mut self, what: &What) {
-        match what {
-            What::Create {
-                dir, name, node, ..
-            }
-            | What::Link { dir, name, node } => {
-                self.places.insert(*node, (*dir, name.clone()));
-            }
-            What::Rename {
-                from,
-                to,
-                node,
-                replaced,
-                exchange,
-            } => {
-                self.places.insert(*node, to.clone());
-                if let (Some(replaced), true) = (replaced, exchange) {
-                    self.places.insert(*replaced, from.clone());
-                }
-            }
-            _ => (),
         }
     }
 
@@ -281,7 +254,7 @@ impl<'a> Track<'a> {
         let mut passed = BTreeSet::new();
         while at != ROOT && passed.insert(at) {
             needs.extend(self.nodes[&at].naming.last());
-            match self.places.get(&at) {
+            match self.places.get(at) {
                 Some((above, _)) => at = *above,
                 None => break,
             }
@@ -405,7 +378,7 @@ impl<'a> Track<'a> {
             };
             let own = self.nodes[&node].naming.iter();
             covered.extend(own.filter(|part| !data_only || made(part)));
-            if let Some((dir, _)) = self.places.get(&node) {
+            if let Some((dir, _)) = self.places.get(node) {
                 covered.extend(self.names_above(*dir));
             }
         }
@@ -459,26 +432,6 @@ impl<'a> Track<'a> {
 
     /// The path of a node, the latest one that it had.
     pub fn path(&self, node: NodeId) -> String {
-        let mut parts = Vec::new();
-        let mut at = node;
-        while at != ROOT && parts.len() < 64 {
-            match self.places.get(&at) {
-                Some((dir, name)) => {
-                    parts.push(base::plain::shown(name));
-                    at = *dir;
-                }
-                None => break,
-            }
-        }
-        if parts.is_empty() {
-            let name = if node == ROOT {
-                "."
-            } else {
-                "a file without a name"
-            };
-            return name.into();
-        }
-        parts.reverse();
-        parts.join("/")
+        self.places.path(node)
     }
 }

@@ -331,7 +331,14 @@ impl FileSystem for Recorder {
                 data: Bytes::copy_from_slice(&data[..done]),
                 size_before,
             };
-            tape.note(path, what);
+            tape.note(path.clone(), what);
+        }
+        if done < data.len() {
+            // There was room for a part alone. Who does not look at the number takes the rest for
+            // written, so it counts as a write that failed; who writes it again makes it good.
+            let rest = (Some(ino), offset + done as u64, data.len() - done);
+            let full: FsResult<()> = Err(Errno::NoSpc.into());
+            tape.note_full(Word::Write, &path, rest, &full);
         }
         Ok(done)
     }

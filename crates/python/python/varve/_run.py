@@ -22,6 +22,10 @@ class VarveError(Exception):
         super().__init__(text)
         self.code = code
 
+    def __reduce__(self) -> tuple[type["VarveError"], tuple[int, str]]:
+        # Executors send it from another process.
+        return type(self), (self.code, str(self))
+
 
 def program() -> Path:
     """The program `varve`: that of the variable `VARVE`, of this package, or in the search path."""

@@ -7,6 +7,7 @@ leaves missing results and nothing else, and they are made again.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -15,6 +16,7 @@ import os
 import shutil
 import tarfile
 import tempfile
+import warnings
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
@@ -103,7 +105,10 @@ def _toml(spec: Mapping[str, Any]) -> str:
 def _read(file: Path) -> tuple[str, int, float]:
     """The command of a plan, the number of its jobs, and the seconds that they take, roughly."""
     command, jobs, cost = "", 0, 0.0
-    with file.open() as lines:
+    with file.open("rb") as opened:
+        # A plan may be compressed, as for `varve campaign work`.
+        packed = opened.read(2) == b"\x1f\x8b"
+    with (gzip.open if packed else open)(file, "rt", encoding="utf-8") as lines:
         for text in lines:
             line = json.loads(text)
             if "plan" in line:
@@ -315,8 +320,10 @@ def campaign(
     and result file.
 
     Answers a `Campaign` for `compare`, `Crashes` for `crash`, `ProgramCrashes` for `crash --dir`
-    (which records its command anew at each call: name a recording to go on), a `Paper` for `paper`. Raises
-    `VarveError` if results differ when a job is run twice, or if the program refuses.
+    (which records its command and cuts it into shares anew at each call: to go on, write the plan once by
+    `plan`, and give it to `work_on` again), a `Paper` for `paper`. Raises `VarveError` if results differ when
+    a job is run twice, or if the program refuses; of jobs that were given up it warns, `data` says
+    `incomplete`, and the tables in `out` have them as rows.
     """
     with tempfile.TemporaryDirectory(prefix="varve-") as scratch:
         base = Path(scratch) if store is None else Path(store)
@@ -335,7 +342,7 @@ def campaign(
                     file, base, executor, shares=shares, workers=workers or 1, shared=shared, progress=progress
                 )
         except VarveError as error:
-            # Jobs that were given up are rows of the result; it is no result without a merge.
+            # Jobs that were given up are rows of `runs.parquet`; it is no result without a merge.
             if error.code != 1:
                 raise
             tried = error
@@ -344,6 +351,8 @@ def campaign(
         run(words, progress=said.append, good=(0, 1))
         if not (target / _KINDS[command].FILE).is_file():
             raise tried or VarveError(1, "\n".join(line for line in said if line))
+        if tried is not None:
+            warnings.warn(f"not every job gave a result: {tried}", RuntimeWarning, stacklevel=2)
         loaded = _KINDS[command].load(target)
         # One word of a plan stands for both; they differ in what they tell.
         return ProgramCrashes(loaded.data, loaded.page) if loaded.data["command"] == "crash --dir" else loaded

@@ -16,6 +16,8 @@ use super::store::{Run, Store};
 use crate::args::MergeArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::out::OutFolder;
+use crate::stop::Stop;
+use rig::signals;
 use std::collections::BTreeMap;
 
 /// What is merged.
@@ -28,6 +30,8 @@ pub struct Merge<'a> {
 
 /// Merges a plan's results.
 pub fn merge(args: &MergeArgs) -> Result<(), Failure> {
+    // A signal ends it in order, so that no temporary file stays in the folder.
+    let _stop = Stop::watch()?;
     let plan = Plan::open(&args.plan)?;
     plan.of_this_build(&build()?)?;
     let store = Store::existing(&args.store).map_err(failed)?;
@@ -102,6 +106,9 @@ impl Merge<'_> {
     /// What the store has of a job. One that is wrong again by now is an error, and so is one that
     /// was there when the results were counted.
     fn look(&self, job: &Planned) -> Result<Has, Failure> {
+        if signals::noted().is_some() {
+            return Err(stopped());
+        }
         if let Some(why) = differ(self.store, job)? {
             return Err(failed(why));
         }
@@ -127,6 +134,12 @@ impl Merge<'_> {
     }
 }
 
+/// How a merge ends that a signal has ended.
+pub fn stopped() -> Failure {
+    let signal = signals::noted().unwrap_or_default();
+    Failure::Stopped(signal, "the merge is not complete; begin it again".into())
+}
+
 fn only(mut cells: Vec<Vec<String>>) -> Result<Vec<String>, Failure> {
     match cells.len() {
         1 => Ok(cells.remove(0)),
@@ -138,6 +151,12 @@ fn only(mut cells: Vec<Vec<String>>) -> Result<Vec<String>, Failure> {
 
 /// Says that a result is none of its job's.
 fn unreadable(store: &Store, job: &Planned, e: &serde_json::Error) -> Failure {
-    let path = store.path(&job.id, Run::First);
-    failed(format!("{}: {e}", path.display()))
+    match store.place(&job.id, Run::First) {
+        Ok(path) => failed(format!(
+            "{}: the result of job {}: {e}",
+            path.display(),
+            job.number
+        )),
+        Err(why) => failed(why),
+    }
 }

@@ -189,6 +189,8 @@ impl All<'_> {
         let end = if self.cells == 0 { "{}\n" } else { "\n]}\n" };
         text.write_all(end.as_bytes()).map_err(unwritten)?;
         let text = text.into_inner().map_err(|e| unwritten(e.into_error()))?;
+        // The tables are the largest, so they are what a disk has no room for.
+        let rows = self.table.end(folder, "runs")?;
         match &self.single {
             Some(results) => {
                 out.write("results.json", &results.to_json())?;
@@ -202,7 +204,6 @@ impl All<'_> {
         let mut junit = Report::new("varve campaign");
         junit.add_test_suite(self.junit);
         out.write("junit.xml", &junit.to_string().map_err(failed)?)?;
-        let rows = self.table.end(folder, "runs")?;
         say(&format!(
             "{} comparisons, {rows} runs\nresults.json, index.html, junit.xml, runs.parquet and runs.csv: {}\n",
             self.cells,

@@ -20,6 +20,7 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
     args.out = merge.out.path().into();
     let file = args.program.recording.clone();
     let file = file.ok_or_else(|| failed("the plan names no recording"))?;
+    shares::check_taken(merge.out.path())?;
     let mut table = Table::begin(merge.out.path(), FIRST)?;
     let mut known = Known::default();
     merge.each_job(|planned| {
@@ -52,7 +53,6 @@ pub fn merge(merge: &Merge<'_>, args: &mut CrashArgs) -> Result<(), Failure> {
     })?;
     let rows = table.end(merge.out.path(), "shares")?;
     say(&format!("{rows} rows: shares.parquet and shares.csv\n"))?;
-    shares::check_taken(merge.out.path())?;
     let file = placed(merge, args, &known, file)?;
     shares::report(args, &file, known, merge.incomplete.clone(), merge.out)
 }

@@ -14,6 +14,7 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
+use rig::signals;
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
@@ -150,6 +151,9 @@ impl Table {
                 serde_json::from_str(&line.map_err(unwritten)?).map_err(failed)?;
             batch.push(row);
             if batch.len() == BATCH {
+                if signals::noted().is_some() {
+                    return Err(super::stopped());
+                }
                 files.write(&batch)?;
                 batch.clear();
             }
@@ -166,8 +170,10 @@ fn properties() -> WriterProperties {
     properties.set_max_row_group_row_count(Some(GROUP)).build()
 }
 
-fn unwritten(e: std::io::Error) -> Failure {
-    failed(format!("rows of the table: {e}"))
+fn unwritten(e: impl std::fmt::Display) -> Failure {
+    failed(format!(
+        "writing the tables: {e}; make room in the output folder, then merge again"
+    ))
 }
 
 /// The fields of a value, those inside of others by their whole names. The order is that of the
@@ -211,11 +217,11 @@ impl Files {
             ArrowWriter::try_new(file(&parquet_part)?, schema.clone(), Some(properties()));
         let mut csv = csv::Writer::from_writer(file(&csv_part)?);
         csv.write_record(columns.iter().map(|(name, _)| name))
-            .map_err(failed)?;
+            .map_err(unwritten)?;
         Ok(Files {
             columns: columns.to_vec(),
             schema,
-            parquet: parquet.map_err(failed)?,
+            parquet: parquet.map_err(unwritten)?,
             parquet_part,
             csv,
             csv_part,
@@ -233,19 +239,19 @@ impl Files {
         let batch = RecordBatch::try_new(self.schema.clone(), columns.collect());
         self.parquet
             .write(&batch.map_err(failed)?)
-            .map_err(failed)?;
+            .map_err(unwritten)?;
         for row in rows {
             let cells = self
                 .columns
                 .iter()
                 .map(|(name, _)| row.get(name).map_or(String::new(), text));
-            self.csv.write_record(cells).map_err(failed)?;
+            self.csv.write_record(cells).map_err(unwritten)?;
         }
         Ok(())
     }
 
     fn end(mut self, folder: &Path, name: &str) -> Result<(), Failure> {
-        self.parquet.close().map_err(failed)?;
+        self.parquet.close().map_err(unwritten)?;
         self.csv.flush().map_err(unwritten)?;
         drop(self.csv);
         for (part, kind) in [(self.parquet_part, "parquet"), (self.csv_part, "csv")] {

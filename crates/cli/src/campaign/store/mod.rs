@@ -8,7 +8,8 @@
 //! results/ab/ab12..      the result of a job: a line that says what follows, then its text
 //! again/ab/ab12..        the same, of its second run
 //! packed/5c..            many results in one file ([`pack`]): those that took milliseconds
-//! attempts/ab/ab12...X   a run that gave no result, with the reason
+//! attempts/ab/ab12...X   a run that gave no result, with the reason; `.forgiven` behind it: it
+//!                        does not count any longer
 //! plans/..               plans, where the Python package keeps them
 //! profiles/ab12..        the profiles that a plan carries, for its workers
 //! programs/ab12..        the program that tasks of a cluster run
@@ -38,6 +39,8 @@ use tempfile::NamedTempFile;
 const VERSION: u32 = 1;
 /// How names of files begin that are being written.
 const PART: &str = ".part-";
+/// How names of notes of attempts end that do not count any longer.
+const FORGIVEN: &str = ".forgiven";
 /// The folder of packs in the layout before this one.
 const FORMER_PACKS: &str = "packs";
 
@@ -376,15 +379,37 @@ impl Store {
         Ok(())
     }
 
-    /// The runs of a job that gave no result.
+    /// The runs of a job that gave no result, since it was [forgiven](Self::forgive).
     ///
     /// # Errors
     /// The host refuses.
     pub fn attempts(&self, id: &str) -> Result<Vec<Attempt>, StoreError> {
+        let names = names(&self.attempts_of(id))?;
+        // Another copy of the store may have brought the note back under its old name.
+        let forgiven = |name: &str| {
+            let forgiven = format!("{name}{FORGIVEN}");
+            name.ends_with(FORGIVEN) || names.binary_search(&forgiven).is_ok()
+        };
+        self.read_notes(id, names.iter().filter(|name| !forgiven(name)))
+    }
+
+    /// The same with those that were forgiven: what they cost stays spent.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn all_attempts(&self, id: &str) -> Result<Vec<Attempt>, StoreError> {
+        self.read_notes(id, names(&self.attempts_of(id))?.iter())
+    }
+
+    fn read_notes<'a>(
+        &self,
+        id: &str,
+        names: impl Iterator<Item = &'a String>,
+    ) -> Result<Vec<Attempt>, StoreError> {
         let mut attempts = Vec::new();
-        for name in names(&self.attempts_of(id))? {
+        for name in names {
             if name.split_once('.').is_some_and(|(of, _)| of == id) {
-                let path = self.attempts_of(id).join(&name);
+                let path = self.attempts_of(id).join(name);
                 let text = fs::read_to_string(&path).map_err(at(&path))?;
                 // One that cannot be read still was an attempt.
                 attempts.push(serde_json::from_str(&text).unwrap_or(Attempt {
@@ -396,16 +421,22 @@ impl Store {
         Ok(attempts)
     }
 
-    /// Forgets the runs of a job that gave no result, so that it is tried again.
+    /// Counts the runs of a job that gave no result no longer, so that it is tried again. They stay
+    /// noted, because a job that was retried runs twice.
     ///
     /// # Errors
     /// The host refuses.
-    pub fn forget(&self, id: &str) -> Result<(), StoreError> {
+    pub fn forgive(&self, id: &str) -> Result<(), StoreError> {
         let folder = self.attempts_of(id);
         for name in names(&folder)? {
-            if name.split_once('.').is_some_and(|(of, _)| of == id) {
-                let path = folder.join(name);
-                fs::remove_file(&path).map_err(at(&path))?;
+            let of_job = name.split_once('.').is_some_and(|(of, _)| of == id);
+            if of_job && !name.ends_with(FORGIVEN) {
+                let path = folder.join(&name);
+                match fs::rename(&path, folder.join(format!("{name}{FORGIVEN}"))) {
+                    // Another worker was first.
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    renamed => renamed.map_err(at(&path))?,
+                }
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ fn a_result_that_is_cut_off_changed_or_another_job_s_is_none() {
 }
 
 #[test]
-fn attempts_are_counted_one_by_one_and_forgotten_together() {
+fn attempts_are_counted_one_by_one_and_forgiven_together() {
     let (_dir, store) = store();
     let attempt = |why: &str| Attempt {
         why: why.into(),
@@ -69,8 +69,18 @@ fn attempts_are_counted_one_by_one_and_forgotten_together() {
     whys.sort_by(|a, b| a.why.cmp(&b.why));
     assert_eq!(whys, [attempt("one"), attempt("two")]);
     assert_eq!(store.attempted().unwrap().len(), 2);
-    store.forget(ID).unwrap();
+    let folder = store.attempts_of(ID);
+    let one = names(&folder).unwrap().remove(0);
+    store.forgive(ID).unwrap();
     assert!(store.attempts(ID).unwrap().is_empty());
+    // They stay known, with what they cost.
+    assert_eq!(store.attempted().unwrap().len(), 2);
+    assert_eq!(store.all_attempts(ID).unwrap().len(), 2);
+    // Another copy of the store brings one back.
+    fs::copy(folder.join(format!("{one}{FORGIVEN}")), folder.join(&one)).unwrap();
+    assert!(store.attempts(ID).unwrap().is_empty());
+    store.note(ID, &attempt("three")).unwrap();
+    assert_eq!(store.attempts(ID).unwrap(), [attempt("three")]);
     assert_eq!(store.attempts("ab0124").unwrap().len(), 1);
 }
 

@@ -294,6 +294,7 @@ const GAVE_UP: &str = "a model gave up, so that not everything was looked at";
 fn tell_report(args: &CrashArgs, report: Report, reports: &mut Vec<Report>) -> Result<(), Failure> {
     let mut said = match args.json {
         true => Ok(()),
+        false if args.program.github => say(&for_people(&text(&report))),
         false => say(&text(&report)),
     };
     if args.program.github {
@@ -303,6 +304,13 @@ fn tell_report(args: &CrashArgs, report: Report, reports: &mut Vec<Report>) -> R
         reports.push(report);
     }
     said
+}
+
+/// A text for people, in which GitHub's runner looks for no commands: a judge may repeat what a file
+/// holds. The word that ends this is a hash of the text, so the text cannot say it.
+fn for_people(text: &str) -> String {
+    let word = &crate::campaign::store::sum(text.as_bytes())[..32];
+    format!("::stop-commands::{word}\n{text}\n::{word}::\n")
 }
 
 /// The command line that makes a state of this recording again, but for the state.

@@ -138,10 +138,67 @@ fn three_attempts_and_a_job_is_given_up_until_asked_for_again() {
     );
     assert!(camp.read("out/results.json").contains("\"incomplete\""));
     assert!(camp.read("out/junit.xml").contains("failures=\"1\""));
-    // Asked for again, it runs; and as it was retried before, nothing is known of that.
+    // Asked for again, it runs; and as it was retried, it runs twice.
     camp.work("store", &["--retry"]);
+    let job = camp.plan_ids().remove(1);
+    let twice = camp.files("store", "again");
+    assert!(twice.iter().any(|file| file.ends_with(&job)), "{twice:?}");
+    let status = camp.status("store");
+    assert_eq!(
+        (&status["retried"], &status["gave_up"]),
+        (&1.into(), &0.into())
+    );
     camp.merge("store", "out");
     assert!(!camp.read("out/results.json").contains("\"incomplete\""));
+}
+
+/// A second run that this plan does not ask for may lie in the store, of another plan.
+#[test]
+fn a_damaged_second_run_that_nobody_asks_for_blocks_nothing() {
+    let camp = Camp::new();
+    camp.plan(&TWO);
+    camp.work("store", &[]);
+    let job = camp.plan_ids().remove(1);
+    let file = camp.path("store/again").join(&job[..2]).join(&job);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, "half").unwrap();
+    let said = camp.good(&Camp::line("status", "store", &[]));
+    assert!(said.contains("0 second runs are missing"), "{said}");
+    camp.merge("store", "out");
+    camp.work("store", &[]);
+    assert!(!file.exists() && camp.files("store", "damaged").len() == 1);
+}
+
+/// What a signal leaves of a merge is nothing.
+#[test]
+fn a_merge_that_a_signal_ends_leaves_no_part_of_a_file() {
+    let camp = Camp::new();
+    let seeds: Vec<String> = (1..=300).map(|n| n.to_string()).collect();
+    let sweep = format!(
+        "command = \"compare\"\n[options]\nschemes = \"jbd2\"\nsize = 64\n\
+         workload = \"sqlite:insert=2,update=0,delete=0\"\n[sweep]\nseed = [{}]\n",
+        seeds.join(", ")
+    );
+    fs::write(camp.path("sweep.toml"), sweep).unwrap();
+    camp.plan(&["sweep.toml"]);
+    camp.work("store", &[]);
+    let mut left = 0;
+    for wait in [20, 60, 100, 150] {
+        let line = Camp::line("merge", "store", &["--out", "out"]);
+        let child = camp.varve(&line).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(wait));
+        let out = end(child, Signal::TERM);
+        left += usize::from(out.status.code() == Some(143));
+        let parts = fs::read_dir(camp.path("out"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let parts: Vec<_> = parts.map(|part| part.file_name()).collect();
+        let is_part = |name: &std::ffi::OsString| name.to_string_lossy().starts_with(".tmp");
+        assert!(!parts.iter().any(is_part), "{parts:?}");
+    }
+    eprintln!("{left} of 4 merges were ended");
+    camp.merge("store", "out");
 }
 
 #[test]

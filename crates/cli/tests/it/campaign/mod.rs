@@ -100,6 +100,13 @@ impl Camp {
         [&line[..], more].concat()
     }
 
+    /// The ids of the jobs of the plan.
+    pub fn plan_ids(&self) -> Vec<String> {
+        let plan = self.read("plan.jsonl");
+        let id = |line: &str| Some(line.split_once("\"id\":\"")?.1[..32].to_string());
+        plan.lines().filter_map(id).collect()
+    }
+
     pub fn work(&self, store: &str, more: &[&str]) -> String {
         self.good(&Camp::line("work", store, more))
     }

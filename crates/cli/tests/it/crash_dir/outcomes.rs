@@ -41,6 +41,55 @@ fn what_a_check_found_before_it_broke_stays_found() {
     assert!(part.contains("trees were judged by then"), "{part}");
 }
 
+/// With room for a part alone, write answers less than it was asked for: who does not look at that
+/// takes the file for whole.
+#[test]
+fn a_write_that_finds_room_for_a_part_is_one_that_failed() {
+    let room = Room::new();
+    let program = "import os\n\
+        fd = os.open('c.tmp', os.O_CREAT | os.O_WRONLY, 0o644)\n\
+        os.write(fd, b'n' * 100000)\n\
+        os.fsync(fd); os.close(fd); os.rename('c.tmp', 'c')\n\
+        os.fsync(os.open('.', os.O_RDONLY)); print('saved', flush=True)\n";
+    fs::write(room.path().join("short.py"), program).unwrap();
+    let run = format!("python3 {}/short.py", room.path().display());
+    let full = "echo old > c; dd if=/dev/zero of=fill bs=64k 2>/dev/null; sync; \
+        truncate -s -40960 fill; sync";
+    let line = ["--size", "16", "--setup", full, "--run", &run];
+    let judged = ["--acks", "stdout", "--judge", "same-or-old=c"];
+    room.told(&[&line[..], &judged].concat(), 1, &["the volume was full"]);
+    let report: Value = serde_json::from_str(&read(&room, "results.json")).unwrap();
+    let models = report["models"].as_array().unwrap();
+    let device = models.iter().find(|model| model["name"] == "device");
+    assert!(
+        device.is_some_and(|model| model["bad"].as_u64() > Some(0)),
+        "{report}"
+    );
+}
+
+/// What a judge says is no command of GitHub's runner.
+#[test]
+fn words_of_a_judge_command_no_runner() {
+    let room = Room::new();
+    let check = "grep -q . $VARVE_DIR/c || { printf 'empty\\n::stop-commands::x\\n'; exit 1; }";
+    let line = [
+        "--setup",
+        "echo old > c",
+        "--run",
+        "echo new > c",
+        "--github",
+    ];
+    let out = room.run(&[&line[..], &["--model", "posix", "--check", check]].concat());
+    let said = text(&out.stdout);
+    let first = said.lines().next().unwrap();
+    let word = first
+        .strip_prefix("::stop-commands::")
+        .expect("the first line");
+    let end = said.find(&format!("\n::{word}::\n")).expect("an end");
+    assert!(said.find("::stop-commands::x").unwrap() < end, "{said}");
+    assert!(said.find("::error ").unwrap() > end, "{said}");
+}
+
 #[test]
 fn findings_and_a_broken_test_end_differently() {
     let room = Room::new();
