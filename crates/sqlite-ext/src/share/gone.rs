@@ -1,8 +1,9 @@
 //! Clients that have ended and whose locks are not free yet (sqlite-ext-E7).
 //!
 //! A kernel frees the locks of a process before anybody hears that it has ended. Ours are freed by
-//! the task that serves it, which has to be scheduled first. So who finds a lock taken looks whether
-//! a client has ended, and waits for the end of that task before it is told that it is busy.
+//! the task that serves it, which has to be scheduled first. So who finds a lock taken looks
+//! whether a client has ended, and waits for the end of that task before it is told that it is
+//! busy.
 
 use rt::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -95,9 +95,9 @@ a.close()
     place.e2fsck();
 }
 
-/// Locks of one process are in the way of another one, and free as soon as it is known to have ended
-/// (sqlite-ext-E7): nobody tries again here. What it had not committed is rolled back, and what it
-/// had is there.
+/// Locks of one process are in the way of another one, and free as soon as it is known to have
+/// ended (sqlite-ext-E7): nobody tries again here. What it had not committed is rolled back, and
+/// what it had is there.
 #[test]
 fn a_process_that_is_killed_leaves_no_lock_and_no_half_transaction() {
     for mode in ["delete", "wal"] {

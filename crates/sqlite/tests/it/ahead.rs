@@ -68,8 +68,8 @@ fn a_log_that_grows_with_each_transaction_has_a_file_that_seldom_does() {
     vfs.unmount().unwrap();
 }
 
-/// ahead-A1: what a cut leaves, files as they are, is recovered to its last transaction, and the
-/// log goes on behind it.
+/// sqlite-vfs-ahead-A1: what a cut leaves, files as they are, is recovered to its last transaction,
+/// and the log goes on behind it.
 #[test]
 fn a_log_is_recovered_from_a_file_that_is_longer() {
     let (vfs, sqlite) = place();
@@ -94,7 +94,7 @@ fn a_log_is_recovered_from_a_file_that_is_longer() {
     vfs.unmount().unwrap();
 }
 
-/// ahead-A2: SQLite cuts a log to a limit if it is longer than that, and it is not.
+/// sqlite-vfs-ahead-A2: SQLite cuts a log to a limit if it is longer than that, and it is not.
 #[test]
 fn connections_see_the_log_as_long_as_it_is() {
     let (vfs, sqlite) = place();
