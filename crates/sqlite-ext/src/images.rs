@@ -3,7 +3,7 @@
 use crate::api::Api;
 use crate::name::Name;
 use crate::said;
-use crate::share::{ENDED, Listener, Session, connect, why_protected};
+use crate::share::{ENDED, Listener, Session, connect, wait_for_gone, why_protected};
 use crate::uri::Wish;
 use rt::Mutex;
 use sqlite_vfs::{Mount, Options, ffi};
@@ -338,10 +338,11 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
         read_only,
         batch_atomic: true,
         hold_journals: true,
+        extend_logs: true,
         shared_index: true,
         ..Options::default()
     };
-    let mount = Mount::of_this_process(vfs, told, listener);
+    let mount = Mount::of_this_process(vfs, told, listener).waiting(Box::new(wait_for_gone));
     Ok(Image {
         api,
         path: image.into(),

@@ -18,6 +18,8 @@
 //! - **E6** Other processes reach the image through the one that mounted it, which has all locks
 //!   and whose memory the WAL index is (module `share`). Their locks are free once all that they
 //!   had asked for is done.
+//! - **E7** A process that has ended has no locks: who finds one taken waits until the files of
+//!   those that have ended are closed (`share::gone`).
 
 #![allow(clippy::missing_safety_doc)] // The entry points are called by SQLite alone.
 

@@ -43,6 +43,8 @@ pub struct SqliteFile {
     pub(crate) batch_refused: bool,
     /// This is a rollback journal, and this is its database.
     pub(crate) journal_of: Option<Arc<Node>>,
+    /// This is a write-ahead log whose file is longer, and this is its node.
+    pub(crate) log: Option<Arc<Node>>,
     /// The number of the held journal that this file began, which may have ended since.
     pub(crate) holds: Option<u64>,
     /// Writes of a database whose journal is held.
@@ -86,6 +88,8 @@ impl SqliteFile {
             Some(n) => Ok(n),
             None => self.file.read_at(offset, buf),
         };
+        let log_end = self.log_size().unwrap_or(u64::MAX);
+        let read = read.map(|n| n.min(log_end.saturating_sub(offset) as usize));
         match read {
             Ok(n) if n == buf.len() => ffi::SQLITE_OK,
             Ok(n) => {
@@ -99,6 +103,10 @@ impl SqliteFile {
     /// Maps the WAL index if this connection has not yet, and calls `f` with it.
     pub(crate) fn with_shm<R>(&mut self, f: impl FnOnce(&mut Shm, &mut Held) -> R) -> Option<R> {
         let node = self.node.as_ref()?;
+        if self.shm.is_none() {
+            // The index ends with the last that has it; who has ended has it no more.
+            self.mount.waited_for_gone();
+        }
         let mut shm = node.shm.lock();
         let held = self.shm.get_or_insert_with(|| shm.attach());
         Some(f(&mut shm, held))
@@ -176,6 +184,9 @@ impl Calls for SqliteFile {
         if let Some(code) = self.keep_write(offset, data) {
             return code;
         }
+        if let Some(code) = self.write_log(offset, data) {
+            return code;
+        }
         self.write_file(offset, data)
     }
 
@@ -202,6 +213,7 @@ impl Calls for SqliteFile {
             },
         };
         let result = self.file.truncate(size);
+        self.log_truncated();
         if self.node.is_none() {
             self.mount.journal_ended();
         }
@@ -233,6 +245,9 @@ impl Calls for SqliteFile {
         if let Some(size) = self.size_held() {
             return Ok(size);
         }
+        if let Some(size) = self.log_size() {
+            return Ok(size);
+        }
         let attr = self.file.stat();
         let written = self.batch.as_ref().unwrap_or(&self.pending).end();
         attr.map(|a| a.size.max(written))
@@ -244,7 +259,10 @@ impl Calls for SqliteFile {
             return ffi::SQLITE_OK;
         };
         let from = self.level;
-        let locked = node.locks.lock().lock(&mut self.level, want);
+        let mut locked = node.locks.lock().lock(&mut self.level, want);
+        if locked.is_err() && self.mount.waited_for_gone() {
+            locked = node.locks.lock().lock(&mut self.level, want);
+        }
         cost::lock(self, from, self.level);
         match locked {
             Ok(()) => ffi::SQLITE_OK,
@@ -269,8 +287,10 @@ impl Calls for SqliteFile {
     }
 
     fn is_reserved(&mut self) -> Result<bool, c_int> {
+        let reserved = |node: &Arc<Node>| node.locks.lock().is_reserved();
         let node = self.node.as_ref();
-        Ok(node.is_some_and(|node| node.locks.lock().is_reserved()))
+        let is = node.is_some_and(reserved);
+        Ok(is && (!self.mount.waited_for_gone() || node.is_some_and(reserved)))
     }
 
     fn control(&mut self, op: c_int, value: i64) -> (c_int, i64) {
@@ -320,13 +340,20 @@ impl Calls for SqliteFile {
             return ffi::SQLITE_IOERR_SHMLOCK;
         }
         let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
-        let done = self.with_shm(|shm, held| {
-            if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
-                shm.unlock(held, slots);
-                return Ok(());
-            }
-            shm.lock(held, slots, exclusive)
-        });
+        let mount = Arc::clone(&self.mount);
+        let mut lock = || {
+            self.with_shm(|shm, held| {
+                if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+                    shm.unlock(held, slots.clone());
+                    return Ok(());
+                }
+                shm.lock(held, slots.clone(), exclusive)
+            })
+        };
+        let mut done = lock();
+        if matches!(done, Some(Err(crate::shm::Busy))) && mount.waited_for_gone() {
+            done = lock();
+        }
         match done {
             Some(Ok(())) => ffi::SQLITE_OK,
             Some(Err(crate::shm::Busy)) => ffi::SQLITE_BUSY,
@@ -348,7 +375,7 @@ impl Calls for SqliteFile {
         self.shm_unmap();
         self.drop_held();
         self.unlock(Level::None as c_int);
-        for node in [self.node.take(), self.journal_of.take()] {
+        for node in [self.node.take(), self.journal_of.take(), self.log.take()] {
             node.into_iter().for_each(|node| self.mount.put(node));
         }
         self.mount.files.fetch_sub(1, Ordering::Relaxed);

@@ -7,6 +7,7 @@
 //! callback, [`Mount::take_panic`]), sqlite-S6 (which syncs there are, [`Options::sync_call`]) and
 //! sqlite-S7 (the WAL index is memory, and no file).
 
+mod ahead;
 mod batch;
 mod calls;
 mod control;
@@ -28,7 +29,7 @@ pub use calls::Calls;
 pub use error::During;
 pub use file::SqliteFile;
 pub use io::{Ended, Host, RawFile, install};
-pub use mount::{Listener, Mount, this_process};
+pub use mount::{Gone, Listener, Mount, this_process};
 pub use open::{Request, delete, exists, open};
 pub use options::{Options, SyncCall};
 pub use pathname::{FullPath, full};

@@ -1,5 +1,6 @@
 //! State that the connections on one mounted volume share.
 
+use crate::ahead::Length;
 use crate::error::{self, During};
 use crate::held::Journal;
 use crate::locks::FileLocks;
@@ -12,13 +13,16 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use vfs::{Errno, FsError, FsResult, Vfs};
 
-/// Locks, WAL index and held journal of one database file, shared by all its open files.
+/// Locks, WAL index and held journal of one database file, or the length of one log, shared by all
+/// its open files.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
     pub(crate) locks: Mutex<FileLocks>,
     pub(crate) shm: Mutex<Shm>,
     /// Its rollback journal.
     pub(crate) journal: Mutex<Journal>,
+    /// Of a write-ahead log: how long it is; `None`: as its file.
+    pub(crate) log: Mutex<Option<Length>>,
 }
 
 /// A [`Vfs`] as SQLite sees it.
@@ -38,9 +42,13 @@ pub struct Mount {
     first_error: Mutex<Option<String>>,
     panic: Mutex<Option<Payload>>,
     listener: Option<Listener>,
+    gone: Option<Gone>,
     /// The process whose threads do the work of the mount; `None`: not checked.
     process: Option<u32>,
 }
+
+/// Waits for the locks of users that have ended to be free; false if there were none.
+pub type Gone = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Hears of each error of the file system: SQLite's code, the number of the error, the text. It
 /// must not wait.
@@ -58,6 +66,17 @@ impl Mount {
     /// `listener` hears of errors.
     pub fn of_this_process(vfs: Arc<Vfs>, options: Options, listener: Listener) -> Mount {
         Mount::made(vfs, options, Some(listener), Some(this_process()))
+    }
+
+    /// The same mount; a lock that is taken is tried again after `gone` has waited.
+    pub fn waiting(mut self, gone: Gone) -> Mount {
+        self.gone = Some(gone);
+        self
+    }
+
+    /// Whether a lock that was found taken may be free now.
+    pub(crate) fn waited_for_gone(&self) -> bool {
+        self.gone.as_ref().is_some_and(|gone| gone())
     }
 
     /// Whether this process forked from the one that mounted.
@@ -84,6 +103,7 @@ impl Mount {
             first_error: Mutex::named("sqlite first error", None),
             panic: Mutex::named("sqlite panic", None),
             listener,
+            gone: None,
             process,
         }
     }
@@ -135,6 +155,7 @@ impl Mount {
             locks: Mutex::named("sqlite file lock", FileLocks::default()),
             shm: Mutex::named("sqlite wal index", Shm::new(self.options.shared_index)),
             journal: Mutex::named("sqlite held journal", Journal::default()),
+            log: Mutex::named("sqlite log length", None),
         });
         nodes.insert(ino, Arc::downgrade(&node));
         node

@@ -62,6 +62,8 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
         ffi::SQLITE_OPEN_MAIN_JOURNAL if mount.holds_journals() => database_of(mount, &path),
         _ => None,
     };
+    let extends = kind == ffi::SQLITE_OPEN_WAL && mount.options.extend_logs;
+    let log = extends.then(|| mount.node(file.ino()));
     mount.files.fetch_add(1, Ordering::Relaxed);
     let file = SqliteFile {
         mount: Arc::clone(mount),
@@ -78,6 +80,7 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
         batch: None,
         batch_refused: false,
         journal_of,
+        log,
         holds: None,
         pending: Batch::default(),
     };

@@ -34,6 +34,9 @@ pub struct Options {
     /// Rollback journals are held in memory, and transactions are atomic writes of the file system,
     /// where that has any: as `batch_atomic`, for an SQLite that knows of no batches (`held`).
     pub hold_journals: bool,
+    /// The files of write-ahead logs are longer than the logs, so that few syncs of a log that
+    /// grows make the file system commit (`ahead`).
+    pub extend_logs: bool,
     /// The WAL index lies in memory that other processes can map; in the real world only.
     pub shared_index: bool,
     /// What SQLite itself computes is charged by the table of CPU costs, so that it takes virtual
@@ -50,6 +53,7 @@ impl Default for Options {
             read_only: false,
             batch_atomic: false,
             hold_journals: false,
+            extend_logs: false,
             shared_index: false,
             charge_cpu: false,
         }

@@ -87,6 +87,7 @@ pub fn live_in<T>(
         powersafe_overwrite: workload.powersafe_overwrite(),
         batch_atomic: workload.batch() == Batch::On,
         hold_journals: workload.batch() == Batch::Held,
+        extend_logs: workload.batch() == Batch::Held,
         charge_cpu: true,
         ..sqlite::Options::default()
     };

@@ -17,6 +17,7 @@ pub struct Machine {
     free_loop: Option<String>,
     guest: Option<String>,
     ltp: Option<String>,
+    sqlite_source: Option<String>,
     xfstests: Option<String>,
     uring: Option<String>,
     mdbook: Option<String>,
@@ -38,6 +39,7 @@ impl Machine {
                 .then(guest::lacks)
                 .flatten(),
             ltp: ltp::source(None).err(),
+            sqlite_source: sqlite_source(),
             xfstests: xfstests::source(None).err(),
             uring: uring::lacks(),
             python: suites
@@ -59,6 +61,7 @@ impl Machine {
             Need::Loop => self.free_loop.clone(),
             Need::Guest => self.guest.clone(),
             Need::Ltp => self.ltp.clone(),
+            Need::SqliteSource => self.sqlite_source.clone(),
             Need::Xfstests => self.xfstests.clone(),
             Need::Uring => self.uring.clone(),
             Need::Mdbook => self.mdbook.clone(),
@@ -119,6 +122,16 @@ fn probe_loop() -> Option<String> {
     (!found).then(|| "losetup finds no free loop device".into())
 }
 
+/// Why SQLite's own tests cannot run.
+fn sqlite_source() -> Option<String> {
+    let named = std::env::var_os("VARVE_SQLITE_SOURCE").map(std::path::PathBuf::from);
+    match named {
+        Some(tree) if tree.join("Makefile").is_file() => None,
+        Some(tree) => Some(format!("{} was not configured", tree.display())),
+        None => Some("VARVE_SQLITE_SOURCE names no source tree of SQLite".into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +143,7 @@ mod tests {
             free_loop: None,
             guest: None,
             ltp: None,
+            sqlite_source: None,
             xfstests: None,
             uring: None,
             mdbook: None,

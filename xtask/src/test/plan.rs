@@ -83,6 +83,8 @@ pub enum Need {
     Guest,
     /// A built source tree of LTP, which a variable names.
     Ltp,
+    /// A configured source tree of SQLite, which a variable names.
+    SqliteSource,
     /// A built source tree of xfstests, which a variable names.
     Xfstests,
     /// FUSE over io_uring, which is on while the suite runs.

@@ -123,7 +123,7 @@ impl Job {
                 let slices = rest(self.slices(), done);
                 place.write(at + done as u64, &slices, dsync)
             }
-            Job::Sync => place.file.sync_data(),
+            Job::Sync => place.flush(),
             Job::Discard { at, len } => place.discard(*at, *len),
         };
         result.map_err(|e| self.failed(place, &e))

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod busy;
+mod fill;
 mod job;
 mod options;
 mod past;
@@ -14,6 +15,7 @@ use crate::check::check_request;
 use crate::tickets::Tickets;
 use crate::{BlockDevice, Caps, Card, DevError, Reply, Request, Ticket};
 use base::BLOCK_BYTES;
+use fill::Fill;
 use job::{Job, Pool};
 use place::Place;
 use rt::Mutex;
@@ -178,7 +180,9 @@ impl HostFile {
     pub fn new(file: File) -> io::Result<HostFile> {
         let options = HostOptions::write();
         let place = Place::new(Path::new("the host file"), file, &options);
-        let place = place.map_err(io::Error::other)?;
+        let mut place = place.map_err(io::Error::other)?;
+        // Somebody else may write the file.
+        place.fill = None;
         HostFile::on(Arc::new(place), HostIo::Sync).map_err(io::Error::other)
     }
 
@@ -231,6 +235,7 @@ impl HostFile {
     /// # Errors
     /// As [`HostFile::open`], if no ring can be made.
     pub fn another(&self) -> Result<HostFile, HostError> {
+        self.place.fill.iter().for_each(Fill::end);
         HostFile::on(self.place.clone(), self.io)
     }
 
@@ -240,6 +245,7 @@ impl HostFile {
     /// # Errors
     /// None that is known.
     pub fn another_sync(&self) -> Result<HostFile, HostError> {
+        self.place.fill.iter().for_each(Fill::end);
         HostFile::on(self.place.clone(), HostIo::Sync)
     }
 

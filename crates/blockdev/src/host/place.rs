@@ -2,7 +2,8 @@
 
 use super::buffer::{Aligned, Block};
 use super::busy::{self, is_device, numbers};
-use super::options::{HostError, HostOptions};
+use super::fill::Fill;
+use super::options::{HostError, HostIo, HostOptions};
 use super::past::{LONG_BYTES, Past};
 use crate::{Caps, DevError};
 use base::{BLOCK_BYTES, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
@@ -35,6 +36,8 @@ pub(super) struct Place {
     pub align: usize,
     /// The file for long transfers past the page cache, where all other transfers go through it.
     pub past: Option<Past>,
+    /// Fills holes of a file that nobody else writes; a ring's writes do not ask it.
+    pub fill: Option<Fill>,
     pub is_device: bool,
     /// The process that holds the locks of the files; `None`: they are not locked.
     pub locked_by: Option<u32>,
@@ -72,6 +75,7 @@ impl Place {
             None => Past::open(&file, &meta, options),
             Some(_) => None,
         };
+        let fills = options.write && !is_device && direct.is_none() && options.io != HostIo::Uring;
         // The kernel hands FUA on only if nothing is in its cache.
         let takes_fua = is_device && direct.is_some() && queue_value(meta.rdev(), "fua") == Some(1);
         let (align, sector) = direct.unwrap_or((1, SECTOR_BYTES));
@@ -101,6 +105,7 @@ impl Place {
             caps,
             align,
             past,
+            fill: fills.then(Fill::new),
             is_device,
             locked_by: None,
         })
@@ -154,6 +159,8 @@ impl Place {
     /// Writes all pieces one after the other; with `dsync` they are durable then. A long write is
     /// on its way to the disk when this returns.
     pub fn write(&self, at: u64, pieces: &[&[u8]], dsync: bool) -> io::Result<()> {
+        let len = pieces.iter().map(|p| p.len() as u64).sum();
+        let _turn = self.fill.as_ref().and_then(|fill| fill.write(at, len));
         let file = self.writer(at, pieces);
         match write_all(file, at, pieces, dsync) {
             // The kernel takes less than it announces, or has written a part that does not end at a
@@ -164,7 +171,7 @@ impl Place {
             other => other?,
         }
         if !dsync && std::ptr::eq(file, &self.file) {
-            self.begin_writing(at, pieces.iter().map(|p| p.len() as u64).sum());
+            self.begin_writing(at, len);
         }
         Ok(())
     }
@@ -186,11 +193,20 @@ impl Place {
         }
     }
 
+    /// Makes all durable that was written.
+    pub fn flush(&self) -> io::Result<()> {
+        if let Some(fill) = &self.fill {
+            fill.before_flush(&self.file, self.start..self.start + self.bytes);
+        }
+        self.file.sync_data()
+    }
+
     /// Discards the blocks of a range.
     pub fn discard(&self, at: u64, len: u64) -> io::Result<()> {
         if self.is_device {
             return discard_device(&self.file, at, len);
         }
+        let _turn = self.fill.as_ref().and_then(|fill| fill.discard(at, len));
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.file, how, at, len)?)
     }

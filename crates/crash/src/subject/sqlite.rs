@@ -67,6 +67,7 @@ fn options(spec: &SqliteSpec) -> ::sqlite::Options {
         powersafe_overwrite: spec.powersafe_overwrite,
         batch_atomic: spec.batch == Batch::On,
         hold_journals: spec.batch == Batch::Held,
+        extend_logs: spec.batch == Batch::Held,
         ..::sqlite::Options::default()
     }
 }

@@ -21,11 +21,13 @@
 //!   power.
 
 mod client;
+mod gone;
 mod remote;
 mod served;
 mod server;
 mod wire;
 
 pub use client::{ENDED, Session, connect, why_protected};
+pub use gone::wait as wait_for_gone;
 pub use remote::{delete, exists, open};
 pub use server::Listener;

@@ -1,6 +1,7 @@
 //! The side that serves: a listener for each image that this process has mounted, and a task for
 //! each process that connects.
 
+use super::gone;
 use super::served::Served;
 use super::wire::{self, Head, Link, MAGIC, Message, NAMES, VERSION};
 use crate::api::Api;
@@ -151,6 +152,7 @@ fn attend(api: Api, mut link: Link, file: (u64, u64), unproven: Place, clients: 
     let Some(mount) = images::join(file) else {
         return;
     };
+    let number = gone::enter(link.life());
     let mut served = Served::new(api, Arc::clone(&mount));
     let mut answered = link.send(Head::default(), b"", None);
     while answered.is_ok() {
@@ -166,6 +168,7 @@ fn attend(api: Api, mut link: Link, file: (u64, u64), unproven: Place, clients: 
     }
     // All that it had asked for is done: only now its locks are free.
     served.close_all();
+    gone::leave(number);
     images::release(&mount);
 }
 

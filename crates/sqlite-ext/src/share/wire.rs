@@ -178,6 +178,11 @@ impl Link {
         self.peer
     }
 
+    /// What is readable when the process at the other end has ended, if that can be seen.
+    pub fn life(&self) -> Option<OwnedFd> {
+        self.life.as_ref()?.try_clone().ok()
+    }
+
     /// Ends the connection, also where a process that forked holds a copy of the socket.
     pub fn end(&self) {
         // It is gone if this fails.

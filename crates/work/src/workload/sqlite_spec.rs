@@ -62,7 +62,8 @@ base::words! {
         Off => "off",
         /// SQLite hands its pages over as a batch, and makes no journal file.
         On => "on",
-        /// SQLite knows of no batches, and its journal is held in memory.
+        /// SQLite knows of no batches, and its journal is held in memory; the file of a write-ahead
+        /// log is longer than the log. So does the extension for other programs.
         Held => "held",
     }
 }

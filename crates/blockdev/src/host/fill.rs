@@ -1,0 +1,269 @@
+//! Holes of a sparse image are filled where flushes come often.
+//!
+//! The first write to a hole makes the host give it a block, and the next flush then waits for the
+//! host's own journal, which costs several times as much as the data. A file system above that
+//! commits a few blocks at a time meets a new hole with each commit, until its log has gone round.
+//! So a flush behind which little was written fills with zeros what is left of the holes around it,
+//! [`CHUNK_BYTES`] at a time, and the next commits there find blocks.
+//!
+//! - Z1 only holes are written: zeros take the place of zeros, so neither a reader nor a cut can
+//!   tell when, or whether it was done. No write of data and no discard runs meanwhile, as these
+//!   hold `Fill::turn` shared and a fill holds it alone.
+//! - Z2 bulk data and the format of a large volume leave their holes: they write much, or here and
+//!   there, before a flush ([`TOUCHED_MAX`], [`BYTES_MAX`]).
+//! - Z3 a fill that fails gives back what it filled and is the last one: room that the host lacks
+//!   is for data. Its failure is no failure of the flush.
+//! - Z4 a file that several worlds use is filled no more: a lock belongs to one of them.
+
+use rt::{Mutex, RwLock, RwLockReadGuard};
+use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What is filled around a write, bytes.
+pub(super) const CHUNK_BYTES: u64 = 1 << 20;
+/// A flush behind writes to more chunks than these that may have holes fills none.
+const TOUCHED_MAX: usize = 8;
+/// Nor one behind more bytes than these.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The state of a file's holes.
+pub(super) struct Fill {
+    /// Z4.
+    is_over: AtomicBool,
+    /// Z1.
+    turn: RwLock<()>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Chunks without a hole.
+    whole: BTreeSet<u64>,
+    /// Other chunks that were written to since the last flush.
+    touched: BTreeSet<u64>,
+    /// Bytes written since the last flush.
+    bytes: u64,
+}
+
+/// What a write or a discard holds while it runs (Z1).
+pub(super) type Turn<'a> = Option<RwLockReadGuard<'a, ()>>;
+
+impl Fill {
+    pub fn new() -> Fill {
+        Fill {
+            is_over: AtomicBool::new(false),
+            turn: RwLock::named("host holes", ()),
+            seen: Mutex::named("host chunks", Seen::default()),
+        }
+    }
+
+    /// Ends it, before another world uses the file (Z4).
+    pub fn end(&self) {
+        if !self.is_over() {
+            let _alone = self.turn.write();
+            self.is_over.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Notes a write, which runs while the caller holds what this answers.
+    pub fn write(&self, at: u64, len: u64) -> Turn<'_> {
+        if self.is_over() {
+            return None;
+        }
+        let turn = self.turn.read();
+        let mut seen = self.seen.lock();
+        seen.bytes = seen.bytes.saturating_add(len);
+        // Behind more, the next flush fills nothing.
+        if seen.bytes <= BYTES_MAX {
+            for chunk in chunks(at, len) {
+                if !seen.whole.contains(&chunk) {
+                    seen.touched.insert(chunk);
+                }
+            }
+        }
+        Some(turn)
+    }
+
+    /// Notes that a hole is made, while the caller holds what this answers.
+    pub fn discard(&self, at: u64, len: u64) -> Turn<'_> {
+        if self.is_over() {
+            return None;
+        }
+        let turn = self.turn.read();
+        let mut seen = self.seen.lock();
+        let holed = chunks(at, len);
+        seen.whole.retain(|chunk| !holed.contains(chunk));
+        Some(turn)
+    }
+
+    /// Before a flush: fills the holes around what was written since the last one, inside of
+    /// `window`.
+    pub fn before_flush(&self, file: &File, window: Range<u64>) {
+        if self.is_over() {
+            return;
+        }
+        let touched = {
+            let mut seen = self.seen.lock();
+            let touched = std::mem::take(&mut seen.touched);
+            let bytes = std::mem::take(&mut seen.bytes);
+            match bytes <= BYTES_MAX && touched.len() <= TOUCHED_MAX {
+                true => touched,
+                // Z2.
+                false => return,
+            }
+        };
+        if touched.is_empty() {
+            return;
+        }
+        let _alone = self.turn.write();
+        for chunk in touched {
+            let from = (chunk * CHUNK_BYTES).max(window.start);
+            let to = ((chunk + 1) * CHUNK_BYTES).min(window.end);
+            if self.is_over() || fill(file, from..to).is_err() {
+                // Z3.
+                self.is_over.store(true, Ordering::SeqCst);
+                return;
+            }
+            self.seen.lock().whole.insert(chunk);
+        }
+    }
+}
+
+/// The chunks that a range touches.
+fn chunks(at: u64, len: u64) -> Range<u64> {
+    at / CHUNK_BYTES..(at + len).div_ceil(CHUNK_BYTES)
+}
+
+/// Writes zeros into the holes of a range; after a failure they are holes again (Z3).
+fn fill(file: &File, range: Range<u64>) -> io::Result<()> {
+    let mut filled = Vec::new();
+    let done = fill_each(file, range, &mut filled);
+    if done.is_err() {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        for hole in filled {
+            // The first error is the one that counts.
+            let _ = rustix::fs::fallocate(file, how, hole.start, hole.end - hole.start);
+        }
+    }
+    done
+}
+
+fn fill_each(file: &File, range: Range<u64>, filled: &mut Vec<Range<u64>>) -> io::Result<()> {
+    let mut at = range.start;
+    let mut zeros = Vec::new();
+    while at < range.end {
+        let start = rustix::fs::seek(file, SeekFrom::Hole(at))?;
+        if start >= range.end {
+            return Ok(());
+        }
+        let end = match rustix::fs::seek(file, SeekFrom::Data(start)) {
+            Ok(end) => end.min(range.end),
+            Err(Errno::NXIO) => range.end,
+            Err(e) => return Err(e.into()),
+        };
+        zeros.resize((end - start) as usize, 0);
+        filled.push(start..end);
+        file.write_all_at(&zeros, start)?;
+        at = end;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn sparse(bytes: u64) -> File {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(bytes).expect("a length");
+        file
+    }
+
+    /// Where holes begin and data begins, from `at` on.
+    fn hole(file: &File, at: u64) -> u64 {
+        rustix::fs::seek(file, SeekFrom::Hole(at)).expect("holes are told")
+    }
+
+    fn written(fill: &Fill, file: &File, at: u64, data: &[u8]) {
+        let _turn = fill.write(at, data.len() as u64);
+        file.write_all_at(data, at).expect("it is written");
+    }
+
+    #[test]
+    fn a_small_flush_fills_the_holes_around_what_was_written_and_nothing_else() {
+        let (fill, file) = (Fill::new(), sparse(8 * MIB));
+        written(&fill, &file, 3 * MIB + 8192, &[7; 4096]);
+        written(&fill, &file, 3 * MIB + 65536, &[8; 4096]);
+        fill.before_flush(&file, 0..8 * MIB);
+        assert_eq!(hole(&file, 0), 0);
+        assert_eq!(hole(&file, 3 * MIB), 4 * MIB);
+        let mut expected = vec![0; MIB as usize];
+        expected[8192..12288].fill(7);
+        expected[65536..69632].fill(8);
+        let mut found = vec![1; MIB as usize];
+        file.read_exact_at(&mut found, 3 * MIB).unwrap();
+        assert!(found == expected, "Z1: zeros took the place of data");
+    }
+
+    #[test]
+    fn a_window_is_not_left() {
+        let (fill, file) = (Fill::new(), sparse(8 * MIB));
+        written(&fill, &file, 3 * MIB + 8192, &[7; 4096]);
+        fill.before_flush(&file, 3 * MIB + 4096..3 * MIB + 16384);
+        assert_eq!(hole(&file, 3 * MIB), 3 * MIB);
+        assert_eq!(hole(&file, 3 * MIB + 4096), 3 * MIB + 16384);
+    }
+
+    #[test]
+    fn bulk_and_scattered_writes_leave_their_holes() {
+        let (fill, file) = (Fill::new(), sparse(32 * MIB));
+        written(&fill, &file, 4096, &vec![1; MIB as usize + 4096]);
+        fill.before_flush(&file, 0..32 * MIB);
+        assert_eq!(hole(&file, 0), 0, "Z2: bulk");
+        for chunk in 4..4 + TOUCHED_MAX as u64 + 1 {
+            written(&fill, &file, chunk * MIB + 4096, &[1; 4096]);
+        }
+        fill.before_flush(&file, 0..32 * MIB);
+        assert_eq!(hole(&file, 4 * MIB), 4 * MIB, "Z2: scattered");
+        written(&fill, &file, 4 * MIB + 4096, &[1; 4096]);
+        fill.before_flush(&file, 0..32 * MIB);
+        assert_eq!(hole(&file, 4 * MIB), 5 * MIB, "few: filled");
+    }
+
+    #[test]
+    fn a_chunk_with_a_new_hole_is_filled_again() {
+        let (fill, file) = (Fill::new(), sparse(4 * MIB));
+        written(&fill, &file, 4096, &[1; 4096]);
+        fill.before_flush(&file, 0..4 * MIB);
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let turn = fill.discard(8192, 8192);
+        rustix::fs::fallocate(&file, how, 8192, 8192).unwrap();
+        drop(turn);
+        written(&fill, &file, 4096, &[1; 4096]);
+        fill.before_flush(&file, 0..4 * MIB);
+        assert_eq!(hole(&file, 0), MIB);
+    }
+
+    #[test]
+    fn a_fill_that_fails_gives_back_what_it_filled_and_is_the_last() {
+        let (fill, file) = (Fill::new(), sparse(4 * MIB));
+        written(&fill, &file, 4096, &[1; 4096]);
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let read_only = File::open(path).unwrap();
+        fill.before_flush(&read_only, 0..4 * MIB);
+        assert!(fill.is_over() && fill.write(0, 1).is_none());
+        assert_eq!(hole(&file, 0), 0);
+    }
+}
