@@ -127,6 +127,12 @@ mutants! {
     FastAfterFull = "fast-after-full", H(27);
     /// A change that no fast commit can express is left out of it.
     FastUntold = "fast-untold", H(27);
+    /// A fast commit may take the last block of the area, behind which others read on.
+    FastFullArea = "fast-full-area", H(38);
+    /// What lay in the area before stays when a log with fast commits begins.
+    FastNoClear = "fast-no-clear", H(38);
+    /// A fast commit tells of what an orphan was, or of a file whose truncation is half done.
+    FastTellsOrphans = "fast-tells-orphans", H(38);
     /// An I/O scheduler tells the end of a write that still waits, so a flush passes the write.
     SchedulerPassesFlush = "scheduler-passes-flush", H(28);
     /// An I/O scheduler sends a request past one that waits and shares a sector with it.

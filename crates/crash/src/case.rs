@@ -8,6 +8,7 @@
 use super::nand::{aged_volume, small_chips};
 use super::oracle::Subject;
 use super::promises::Promises;
+use super::used::with_used_area;
 use super::{CrashConfig, Script, Target, Volume, small_volume, subject};
 use crate::CrashError;
 use base::Mutant;
@@ -90,9 +91,11 @@ impl Case {
             stack.bytes = stack.bytes.max(F2FS_BYTES);
             stack.journal_blocks = None;
         }
+        let mut used_area = false;
         let target = match self.device.strip_prefix("spec:") {
             Some(promises) => {
                 let promises: Promises = promises.parse().map_err(check)?;
+                used_area = promises.used_area && stack.scheme.journal().is_some();
                 Target::Spec(promises.caps(stack.bytes))
             }
             None => Target::Profile(Adversary::Own),
@@ -101,7 +104,11 @@ impl Case {
             Target::Spec(caps) => stack.scheme.check(&self.device, caps)?,
             Target::Profile(_) => stack.check()?,
         }
-        let volume = self.volume(&stack, &target, volumes)?;
+        let fresh = self.volume(&stack, &target, volumes)?;
+        let volume = match used_area {
+            true => with_used_area(&fresh, &stack)?,
+            false => fresh,
+        };
         let mut config = CrashConfig::new(stack, target, self.seed, Script::Fixed(Vec::new()), 0);
         config.mutant = match &self.mutant {
             Some(word) => Some(word.parse::<Mutant>().map_err(check)?),

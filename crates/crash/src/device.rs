@@ -155,6 +155,19 @@ impl Volume {
         }
     }
 
+    /// What the volume begins with.
+    pub(super) fn start(&self) -> &Remains {
+        &self.start
+    }
+
+    /// A volume that begins with this content of a disk in memory.
+    pub(super) fn beginning_with(&self, image: Image) -> Volume {
+        Volume {
+            start: Remains::Image(image),
+            ..self.clone()
+        }
+    }
+
     /// What a disk in memory promises; `None`: the device is a modelled one.
     pub fn caps(&self) -> Option<&Caps> {
         match &self.target {

@@ -45,6 +45,7 @@ mod run;
 pub mod stamp;
 pub mod subject;
 pub mod traced;
+mod used;
 
 pub use config::{CrashConfig, Opinion, Script};
 pub use device::{Disk, Remains, Target, Volume, small_volume, tiny_volume};

@@ -26,6 +26,8 @@ pub struct Promises {
     pub whole_sectors: bool,
     /// The granule of its REMAP command, bytes; `None`: it has no such command.
     pub remap: Option<u32>,
+    /// The area of fast commits holds those of an earlier life when the volume is made.
+    pub used_area: bool,
 }
 
 /// A text that names no device.
@@ -45,7 +47,7 @@ const REMAP_PAIRS: u32 = 16 * 1024;
 
 const NAMES: &str = "emmc, emmc-any, emmc-plain, nvme, ufs, disk";
 const KEYS: &str = "cache=on|off, reliable=enhanced|legacy|absent, wr_rel_set=on|off, pack=prefix|any-subset|none, sector=512|4096, \
-                    order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384";
+                    order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384, area=blank|used";
 
 impl Promises {
     /// The promises that a name stands for.
@@ -83,6 +85,7 @@ impl Promises {
             cell,
             whole_sectors,
             remap: None,
+            used_area: false,
         })
     }
 
@@ -110,6 +113,8 @@ impl Promises {
             ("order", "any") => cell.order = CacheOrder::Any,
             ("order", "fifo") => cell.order = CacheOrder::Fifo,
             ("order", "barrier") => cell.order = CacheOrder::Barrier,
+            ("area", "blank") => self.used_area = false,
+            ("area", "used") => self.used_area = true,
             ("remap", "none") => self.remap = None,
             ("remap", "512" | "4096" | "16384") => self.remap = value.parse().ok(),
             _ => return Err(bad()),

@@ -27,7 +27,7 @@ use crate::{Ext4, fault};
 use base::{BlockNo, Bytes, Ino};
 use block::Queue;
 use fscore::{FileKind, FsError, FsResult};
-use journal::Journal;
+use journal::{FastBug, Journal};
 use names::{Change, Names};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, ExtentNode, FastCommitName, FastCommitTag, InodeFlags, Superblock};
@@ -57,6 +57,9 @@ struct Target {
     old: Option<disk::Inode>,
     /// Its fields as the last tag has them.
     fields: Option<Vec<u8>>,
+    /// The inode as it lies there after each tag so far, for a replay that changes the fields in
+    /// place ([`Mistakes::old_attributes`]).
+    in_place: Vec<u8>,
     links: u32,
     /// Extents by their first block; they do not overlap.
     extents: BTreeMap<u32, Extent>,
@@ -126,6 +129,11 @@ pub(crate) fn replay(
     options: &MountOptions,
     tags: Vec<FastCommitTag>,
 ) -> FsResult<Vec<(BlockNo, Bytes)>> {
+    let makes = |bug| options.scheme.is_some_and(|s| s.recovers_with(bug));
+    let mistakes = Mistakes {
+        old_attributes: makes(FastBug::OldAttributes),
+        new_directory: makes(FastBug::NewDirectory),
+    };
     let mut options = options.clone();
     (options.scheme, options.read_only, options.discard) = (None, false, false);
     options.writeback_expire = None;
@@ -134,6 +142,7 @@ pub(crate) fn replay(
         fs: &fs,
         targets: BTreeMap::new(),
         names: Names::default(),
+        mistakes,
     };
     let done = replay
         .gather(tags)
@@ -141,7 +150,10 @@ pub(crate) fn replay(
         .and_then(|()| replay.check_targets())
         .and_then(|()| replay.carry_out());
     let images = fs.journal.unwritten();
-    let done = done.and_then(|()| replay.judge(&images));
+    let done = done.and_then(|()| match mistakes.new_directory {
+        true => Ok(()),
+        false => replay.judge(&images),
+    });
     // Nothing of this file system goes home from here.
     fs.journal
         .abort("fast commits: the journal goes on with it");
@@ -165,6 +177,14 @@ struct Replay<'a> {
     fs: &'a Arc<Ext4>,
     targets: BTreeMap<Ino, Target>,
     names: Names,
+    mistakes: Mistakes,
+}
+
+/// What the replay of others does wrong; all false but in an experiment ([`FastBug`]).
+#[derive(Clone, Copy)]
+struct Mistakes {
+    old_attributes: bool,
+    new_directory: bool,
 }
 
 impl Replay<'_> {
@@ -259,6 +279,8 @@ impl Replay<'_> {
         }
         target.is_dir = inode.is_dir();
         target.links = inode.links().into();
+        let end = fields.len().min(target.in_place.len());
+        target.in_place[..end].copy_from_slice(&fields[..end]);
         target.fields = Some(fields);
         Ok(())
     }
@@ -298,6 +320,10 @@ impl Replay<'_> {
         let mut target = Target {
             links: old.as_ref().map_or(0, |old| old.links().into()),
             is_dir: old.as_ref().is_some_and(disk::Inode::is_dir),
+            in_place: match &old {
+                Some(old) if self.mistakes.old_attributes => old.bytes().to_vec(),
+                _ => vec![0; fs.geo.inode_bytes()],
+            },
             old: old.clone(),
             fields: None,
             extents: BTreeMap::new(),
@@ -393,6 +419,9 @@ impl Replay<'_> {
         let bytes = fs.geo.inode_bytes();
         let mut raw = old.map_or_else(|| vec![0; bytes], |old| old.bytes().to_vec());
         let end = fields.len().min(bytes);
+        if self.mistakes.old_attributes {
+            raw[end..].copy_from_slice(&target.in_place[end..bytes]);
+        }
         raw[..FIELDS.0].copy_from_slice(&fields[..FIELDS.0]);
         raw[FIELDS.1..end].copy_from_slice(&fields[FIELDS.1..end]);
         if let Some(old) = old.filter(|old| old.is_dir()) {
@@ -498,7 +527,12 @@ impl Replay<'_> {
         let fs = self.fs;
         let inode = fs.inode(ino)?;
         fs.transact(STEP_CREDITS, |tx| {
-            let links = u16::try_from(target.links_after()).expect("counted up to LINKS_MAX");
+            let counted = match (&target.old, self.mistakes.new_directory && target.is_dir) {
+                (Some(old), true) if !target.new => old.links().into(),
+                (_, true) => i64::from(target.links),
+                _ => target.links_after(),
+            };
+            let links = u16::try_from(counted).expect("counted up to LINKS_MAX");
             inode.core().disk.set_links(links);
             fs.put_inode(tx, &inode)
         })

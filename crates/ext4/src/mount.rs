@@ -589,6 +589,8 @@ fn find_log(
         }
         return Ok(None);
     }
+    let sane = options.scheme.map_or(Ok(()), |s| s.check_bug());
+    sane.map_err(FsError::incompatible)?;
     if let Some(scheme) = options.scheme.as_ref().filter(|_| !options.read_only) {
         let fits = scheme.check(queue.caps());
         fits.map_err(FsError::incompatible)?;

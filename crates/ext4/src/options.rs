@@ -120,6 +120,10 @@ impl MountOptions {
         }
         let refused = |e| FsError::incompatible(format!("mount options `{text}`: {e}"));
         options.scheme = scheme.scheme().map_err(refused)?;
+        if let Some(scheme) = &options.scheme {
+            // Also where nothing is mounted for writing: recovery would make the mistake as well.
+            scheme.check_bug().map_err(FsError::incompatible)?;
+        }
         Ok(options)
     }
 
@@ -255,6 +259,21 @@ mod tests {
         ] {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
             assert!(e.contains(bad) && e.contains(words), "{e}");
+        }
+    }
+
+    /// Also read-only, because recovery makes the mistake as well.
+    #[test]
+    fn a_mistake_on_purpose_is_for_simulations() {
+        for text in [
+            "scheme=fast-commit+bug=xattr",
+            "record=fast,bug=no-clear,ro",
+        ] {
+            let e = MountOptions::parse(text).expect_err(text).to_string();
+            assert!(e.contains("simulated devices only"), "{e}");
+            let simulated = rt::Sim::new(rt::SimConfig::seeded(1))
+                .run(move || MountOptions::parse(text).map(drop));
+            assert_eq!(simulated.unwrap(), Ok(()), "{text}");
         }
     }
 }

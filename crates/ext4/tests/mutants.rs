@@ -2,12 +2,17 @@
 //! docs/design/testing.md explains the printed lines.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+#[path = "fast_commits/area.rs"]
+#[allow(dead_code)] // tests/fast_commits also takes areas apart.
+mod area;
 #[path = "it/common/mod.rs"]
 mod common;
 #[path = "it/crowd.rs"]
 mod crowd;
 #[path = "it/data_path/mod.rs"]
 mod data_path;
+#[path = "it/fast_lives.rs"]
+mod fast_lives;
 
 use base::Mutant;
 use blockdev::Image;

@@ -2,7 +2,7 @@
 //! choices, or a preset with single choices changed.
 
 use crate::scheme::{FAST_HAS_NO_BLOCKS, REMAP_NEEDS_BLOCKS};
-use crate::{CommitBlock, FullFirst, Home, Order, Preset, Record, Scheme};
+use crate::{BugIn, CommitBlock, FastBug, FullFirst, Home, Order, Preset, Record, Scheme};
 use block::RemapMode;
 use std::fmt;
 use std::str::FromStr;
@@ -21,6 +21,8 @@ pub struct Choices {
     home: Option<Home>,
     full_first: Option<FullFirst>,
     commit_block: Option<CommitBlock>,
+    bug: Option<FastBug>,
+    bug_in: Option<BugIn>,
 }
 
 /// The reason why a text names no scheme.
@@ -106,6 +108,12 @@ fn unknown(key: &str, word: &str, valid: &[&str]) -> ChoiceError {
     ChoiceError(format!("unknown {key} `{word}`; valid are: {valid}"))
 }
 
+/// The value whose word is `word`.
+fn named<T: FromStr<Err = base::UnknownWord>>(key: &str, word: &str) -> Result<T, ChoiceError> {
+    word.parse()
+        .map_err(|e: base::UnknownWord| unknown(key, word, &e.valid))
+}
+
 /// The word for a value: the inverse of [`value_of`].
 fn word_of<T: PartialEq>(value: &T, words: Words<T>) -> &'static str {
     let found = words.iter().find(|(_, v)| v == value);
@@ -116,7 +124,8 @@ impl Choices {
     /// The keys and their values, for messages.
     pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|emmc-paper|adaptive|jftl|jftl-paper|fast-commit|none, \
                               record=full|fast|coalition, order=flush-end|flush-ahead|adaptive, \
-                              home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|if-more|off";
+                              home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|if-more|off; \
+                              in simulations bug=full-area|xattr|new-directory|no-clear|unseen-commit, bug-in=both|writer|recovery";
 
     /// Takes one choice; false if `key` is none of the keys of a scheme.
     ///
@@ -134,6 +143,8 @@ impl Choices {
                     home: whole.home.or(self.home),
                     full_first: whole.full_first.or(self.full_first),
                     commit_block: whole.commit_block.or(self.commit_block),
+                    bug: whole.bug.or(self.bug),
+                    bug_in: whole.bug_in.or(self.bug_in),
                 };
             }
             "scheme" => {
@@ -145,6 +156,8 @@ impl Choices {
             "home" => self.home = Some(value_of(key, value, HOMES)?),
             "full-first" => self.full_first = Some(value_of(key, value, FULL_FIRSTS)?),
             "commit-block" => self.commit_block = Some(value_of(key, value, COMMIT_BLOCKS)?),
+            "bug" => self.bug = Some(named(key, value)?),
+            "bug-in" => self.bug_in = Some(named(key, value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -182,7 +195,29 @@ impl Choices {
             }
             scheme.full_first = full_first;
         }
+        scheme.bug = self.bug(&scheme)?;
         Ok(Some(scheme))
+    }
+
+    fn bug(&self, scheme: &Scheme) -> Result<Option<(FastBug, BugIn)>, ChoiceError> {
+        let refuse = |why: &str| Err(ChoiceError(why.into()));
+        let side = self.bug_in.unwrap_or(BugIn::Both);
+        match self.bug {
+            None if self.bug_in.is_some() => {
+                refuse("bug-in= says who makes a mistake, and bug= names none; leave it out")
+            }
+            None => Ok(None),
+            Some(_) if !scheme.is_fast() => refuse(
+                "bug= is a mistake of fast commits; choose record=fast (fast-commit), or leave it out",
+            ),
+            Some(FastBug::NoClear) if side == BugIn::Recovery => {
+                refuse("bug=no-clear is a mistake of whoever writes; leave bug-in= out")
+            }
+            Some(FastBug::UnseenCommit) if side == BugIn::Writer => {
+                refuse("bug=unseen-commit is a mistake of recovery; leave bug-in= out")
+            }
+            Some(bug) => Ok(Some((bug, side))),
+        }
     }
 
     fn record(&self, ground: Record) -> Result<Record, ChoiceError> {
@@ -209,6 +244,8 @@ impl Choices {
             (self.home.is_some(), "home"),
             (self.full_first.is_some(), "full-first"),
             (self.commit_block.is_some(), "commit-block"),
+            (self.bug.is_some(), "bug"),
+            (self.bug_in.is_some(), "bug-in"),
         ];
         given.iter().find(|(given, _)| *given).map(|(_, key)| *key)
     }
@@ -281,6 +318,12 @@ fn changes(from: &Scheme, to: &Scheme) -> Vec<String> {
             word_of(&to.full_first, FULL_FIRSTS)
         ));
     }
+    if let Some((bug, side)) = to.bug {
+        all.push(format!("bug={}", bug.word()));
+        if side != BugIn::Both {
+            all.push(format!("bug-in={}", side.word()));
+        }
+    }
     all
 }
 
@@ -321,6 +364,15 @@ mod tests {
             ("record=fast", "fast-commit"),
             ("fast-commit+record=full", "jbd2"),
             ("fast-commit+adaptive", "fast-commit+order=adaptive"),
+            ("bug=xattr+record=fast", "fast-commit+bug=xattr"),
+            (
+                "fast-commit+bug=full-area+adaptive+bug-in=writer",
+                "fast-commit+order=adaptive+bug=full-area+bug-in=writer",
+            ),
+            (
+                "fast-commit+bug-in=both+bug=no-clear",
+                "fast-commit+bug=no-clear",
+            ),
             (
                 "emmc+record=fast+home=copy",
                 "fast-commit+order=flush-ahead",
@@ -390,6 +442,24 @@ mod tests {
             ("jbd2+commit-block=off", "commit-block", "record=coalition"),
             ("jbd2+full-first=off", "full-first", "record=full"),
             ("none+order=adaptive", "scheme=none", "order="),
+            ("none+bug=xattr", "scheme=none", "bug="),
+            ("emmc+bug=xattr", "bug=", "record=fast"),
+            (
+                "fast-commit+bug=attributes",
+                "`attributes`",
+                "full-area, xattr",
+            ),
+            ("fast-commit+bug-in=writer", "bug-in=", "leave it out"),
+            (
+                "fast-commit+bug=no-clear+bug-in=recovery",
+                "no-clear",
+                "writes",
+            ),
+            (
+                "fast-commit+bug=unseen-commit+bug-in=writer",
+                "unseen-commit",
+                "recovery",
+            ),
         ] {
             let e = parsed(text).expect_err(text).to_string();
             assert!(e.contains(wrong) && e.contains(right), "{text}: {e}");

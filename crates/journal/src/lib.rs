@@ -74,7 +74,7 @@ pub use place::{LogBlock, LogPlace};
 pub use recover::{
     CleanLog, DirtyLog, FastArea, Foreseen, Opened, RecoveryReport, RecoverySpans, open, open_on,
 };
-pub use scheme::{CommitBlock, FullFirst, Home, Order, Preset, Record, Scheme};
+pub use scheme::{BugIn, CommitBlock, FastBug, FullFirst, Home, Order, Preset, Record, Scheme};
 pub use stats::Stats;
 
 /// Parts of a commit, for the bench `cost`.

@@ -95,6 +95,41 @@ pub enum FullFirst {
     Off,
 }
 
+base::words! {
+    /// A mistake that fast commits of others make, for experiments on simulated devices
+    /// (docs/results/fast-commit.md, "What it risks").
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum FastBug: "bug" {
+        /// The last block of the area is used, and recovery then reads the one behind the log
+        /// (Linux, e2fsck; fast-W9).
+        FullArea => "full-area",
+        /// The record of a new inode has its fields alone, and recovery leaves what lies behind
+        /// them: attributes of an older inode with its number (Linux, e2fsck).
+        OldAttributes => "xattr",
+        /// New directories are told, and recovery does not count them as links of the one above
+        /// (Linux, e2fsck).
+        NewDirectory => "new-directory",
+        /// What lay in the area before is not cleared (fast-W11).
+        NoClear => "no-clear",
+        /// Recovery replays fast commits without a look at the full commit before them, which it
+        /// has not brought home (e2fsck).
+        UnseenCommit => "unseen-commit",
+    }
+}
+
+base::words! {
+    /// Who makes the mistake.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum BugIn: "bug-in" {
+        /// Whoever writes fast commits, and whoever recovers them.
+        Both => "both",
+        /// Whoever writes them; recovery is that of Varve.
+        Writer => "writer",
+        /// Whoever recovers them; they are written as by Varve.
+        Recovery => "recovery",
+    }
+}
+
 /// A journaling scheme: record, order, home, and the guard of home writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
@@ -106,6 +141,8 @@ pub struct Scheme {
     pub home: Home,
     /// The guard of deltas against torn home writes.
     pub full_first: FullFirst,
+    /// A mistake of others that is made on purpose; only in simulations.
+    pub bug: Option<(FastBug, BugIn)>,
 }
 
 impl Scheme {
@@ -117,6 +154,16 @@ impl Scheme {
     /// True if an fsync may be answered by a fast commit.
     pub fn is_fast(&self) -> bool {
         self.record == Record::Fast
+    }
+
+    /// True if fast commits are written with this mistake.
+    pub fn writes_with(&self, bug: FastBug) -> bool {
+        matches!(self.bug, Some((b, BugIn::Both | BugIn::Writer)) if b == bug)
+    }
+
+    /// True if fast commits are recovered with this mistake.
+    pub fn recovers_with(&self, bug: FastBug) -> bool {
+        matches!(self.bug, Some((b, BugIn::Both | BugIn::Recovery)) if b == bug)
     }
 
     /// True if every home write of this scheme on such a device leaves each byte old or new, and
@@ -141,6 +188,17 @@ impl Scheme {
     /// The reason, and what to choose instead.
     pub fn check_apart(&self) -> Result<(), String> {
         crate::devices::refusal(self).map_or(Ok(()), Err)
+    }
+
+    /// Checks that no mistake is made on purpose on a device that is none of ours.
+    ///
+    /// # Errors
+    /// The reason, and what to choose instead.
+    pub fn check_bug(&self) -> Result<(), String> {
+        match self.bug {
+            Some(_) if !rt::in_simulation() => Err(BUG_IS_FOR_SIMULATIONS.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Checks whether this scheme is safe on a device.
@@ -174,6 +232,10 @@ impl Scheme {
         Ok(())
     }
 }
+
+/// The message that refuses a mistake on a device that is none of ours.
+pub(crate) const BUG_IS_FOR_SIMULATIONS: &str = "bug= makes a mistake of other programs on purpose and loses data: it runs on simulated devices only \
+     (varve crash --schemes, varve compare --schemes); leave it out";
 
 /// The message that refuses REMAP for a coalition.
 pub(crate) const REMAP_NEEDS_BLOCKS: &str = "home=remap with record=coalition: a remapped page of the journal must be a whole block, and \
@@ -254,6 +316,7 @@ impl Preset {
             order,
             home,
             full_first: FullFirst::Auto,
+            bug: None,
         })
     }
 }

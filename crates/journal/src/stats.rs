@@ -34,6 +34,8 @@ pub struct Stats {
     pub fast_commits: u64,
     /// Log blocks of these fast commits.
     pub fast_blocks: u64,
+    /// Bytes of these blocks, without the zeros at the end of each.
+    pub fast_bytes: u64,
     /// Fast commits that were not written, because a change could not be expressed or the area was
     /// full: the transaction was committed in full instead.
     pub fast_refused: u64,

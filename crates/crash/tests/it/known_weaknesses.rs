@@ -9,7 +9,10 @@
 //! | SQLite `DELETE` with `FULL` loses the last transaction | `cuts.rs`: `delete_mode_with_full_...`; with `EXTRA` none is lost |
 //! | F2FS on a device that tears inside of 4 KiB | here; new inodes over old data: `sync_cuts.rs` of `f2fs` |
 //! | SQLite's powersafe overwrite on an eMMC | `cuts.rs`: `wal_on_a_device_that_garbles_...` |
+//! | fast commits of Linux and their recovery by others | `known_weaknesses/fast_bugs.rs`; the mutants of `ext4`: `fast-full-area`, `fast-no-clear` |
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod fast_bugs;
 
 use varve_crash::campaign::{BATCH, Explored, Look, Reach, explore};
 use varve_crash::case::{Case, Volumes};

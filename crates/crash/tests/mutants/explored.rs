@@ -491,6 +491,18 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
         "block: no file system sends a block that is on its way",
     ),
     (
+        Mutant::FastFullArea,
+        "ext4: 256 fast commits of one transaction, and a recovery with the mistake of others",
+    ),
+    (
+        Mutant::FastNoClear,
+        "ext4: the area holds a fast commit when the volume is mounted; that of a fresh volume holds zeros",
+    ),
+    (
+        Mutant::FastTellsOrphans,
+        "ext4: an orphan that is on the medium has to end, and no operation of a script closes a file",
+    ),
+    (
         Mutant::RemapErrorClean,
         "journal: a device that refuses REMAP commands",
     ),

@@ -4,9 +4,9 @@ use super::notes::{Named, Notes};
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::map::Span;
-use base::{Bytes, Ino, cost};
+use base::{Bytes, Ino, Mutant, cost};
 use fscore::FsResult;
-use journal::FastStart;
+use journal::{FastBug, FastStart};
 use ondisk::ext4::{Extent, FastCommitTag, FastCommitWriter, INODE_BYTES_OLD};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -53,7 +53,11 @@ impl Row<'_> {
         }
         for (what, name) in notes.names {
             if what == Named::Create {
-                self.all_of(&self.fs.inode(name.ino)?);
+                let inode = self.fs.inode(name.ino)?;
+                match self.fs.fast_mistake(FastBug::OldAttributes) {
+                    true => self.fields(&inode),
+                    false => self.all_of(&inode),
+                }
             }
             self.writer.push(&what.tag(name));
             if self.writer.blocks() > self.room {
@@ -116,7 +120,7 @@ impl Row<'_> {
             let core = inode.core();
             if core.disk.links() == 0 {
                 notes.drop_inode(ino);
-            } else if core.orphan.is_some() {
+            } else if core.orphan.is_some() && !rt::mutant(Mutant::FastTellsOrphans) {
                 return Ok(false);
             }
         }

@@ -40,7 +40,7 @@ use crate::inode::Inode;
 use base::Tid;
 use block::WriteMark;
 use fscore::{FileKind, FsResult};
-use journal::Order;
+use journal::{FastBug, Order};
 use ondisk::ext4::{FastCommitName, FastCommitWriter};
 
 impl Ext4 {
@@ -78,8 +78,15 @@ impl Ext4 {
         Ok(match inode.kind()? {
             FileKind::File => self.can_tell(inode),
             FileKind::Fifo | FileKind::Socket => true,
-            FileKind::Dir | FileKind::Symlink | FileKind::Char | FileKind::Block => false,
+            FileKind::Dir => self.fast_mistake(FastBug::NewDirectory),
+            FileKind::Symlink | FileKind::Char | FileKind::Block => false,
         })
+    }
+
+    /// True if fast commits are written with this mistake, in an experiment.
+    pub(crate) fn fast_mistake(&self, bug: FastBug) -> bool {
+        let scheme = self.journal.scheme();
+        scheme.is_some_and(|s| s.writes_with(bug))
     }
 
     /// Makes everything durable for an fsync of a directory. Linux makes a full commit for whatever

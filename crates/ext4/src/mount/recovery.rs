@@ -7,7 +7,7 @@ use crate::options::MountOptions;
 use crate::superblock::write_in_place;
 use block::Queue;
 use fscore::{FsError, FsResult};
-use journal::{CleanLog, DirtyLog, Foreseen, Opened, RecoveryReport};
+use journal::{CleanLog, DirtyLog, FastBug, Foreseen, Opened, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Incompat, State, Superblock};
 use std::sync::Arc;
@@ -81,7 +81,15 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
     };
     let found = disk::FastCommits::parse(area.bytes, area.block_bytes, area.tid);
     let found = found.map_err(|e| FsError::incompatible(format!("{e}; run e2fsck -f")))?;
-    let queue = ahead.queue();
+    let makes = |bug| options.scheme.is_some_and(|s| s.recovers_with(bug));
+    if makes(FastBug::FullArea) && found.blocks * area.block_bytes == area.bytes.len() {
+        let what = "the block behind the log is no fast commit (bug=full-area)";
+        return Err(FsError::corrupt(what));
+    }
+    let queue = match makes(FastBug::UnseenCommit) {
+        true => ahead.homes(),
+        false => ahead.queue(),
+    };
     let (sb, _) = usable_superblock((&queue, None), options)?;
     let images = crate::fast_commit::replay(&queue, &sb, options, found.tags)?;
     ahead.add(images, found.commits).map_err(fault::journal)

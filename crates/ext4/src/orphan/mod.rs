@@ -42,7 +42,7 @@ pub(crate) use place::{Place, Slot};
 use crate::Ext4;
 use crate::inode::{Core, Inode};
 use crate::tx::Tx;
-use base::Ino;
+use base::{Ino, Mutant};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::Compat;
 use rt::Mutex;
@@ -108,7 +108,8 @@ impl Ext4 {
             let core = inode.core();
             (core.orphan, core.orphan_since)
         };
-        if place.is_some() && since != Some(tx.tid()) {
+        let older = place.is_some() && since != Some(tx.tid());
+        if older && !rt::mutant(Mutant::FastTellsOrphans) {
             // fast_record-B6.
             tx.refuse_fast();
         }

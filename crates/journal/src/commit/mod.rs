@@ -51,7 +51,7 @@ use crate::devices::{Device, Marks};
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::transaction::Image;
-use crate::{JournalError, LogBlock, Order, Record, Scheme};
+use crate::{FastBug, JournalError, LogBlock, Order, Record, Scheme};
 use base::{BlockNo, Lba, Mutant, Tid};
 use block::{Batch, Held, Queue, WriteMark};
 #[cfg(test)]
@@ -330,12 +330,18 @@ impl<'a> Job<'a> {
             let block = state.ring().block(tail);
             ((superblock.sb.sequence(), block), superblock.sb.is_clean())
         };
-        if let Some(area) = self.log.area.filter(|_| clean) {
+        if let Some(area) = self.log.area.filter(|_| clean && !self.keeps_area()) {
             // fast-W11.
             area.clear(&self.log.queue, &superblock)?;
         }
         let tid = if clean { self.tid } else { tid };
         superblock.write(&self.log.queue, tid, Some(at))
+    }
+
+    /// The mistake of [`FastBug::NoClear`].
+    fn keeps_area(&self) -> bool {
+        let scheme = self.inner.options.scheme;
+        scheme.is_some_and(|s| s.writes_with(FastBug::NoClear)) || rt::mutant(Mutant::FastNoClear)
     }
 
     /// The log blocks, composed once; gives back the ring blocks that they do not need (K3).

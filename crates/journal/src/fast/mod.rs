@@ -193,6 +193,7 @@ fn write(
         return Ok(true);
     }
     drop(state);
+    let bytes = blocks.iter().map(|block| used_bytes(block)).sum::<usize>();
     let at = match rt::mutant(Mutant::FastOverwrite) && used > 0 {
         true => 0,
         false => used,
@@ -203,7 +204,16 @@ fn write(
     state.fast.of(tid).used += count;
     state.stats.fast_commits += 1;
     state.stats.fast_blocks += u64::from(count);
+    state.stats.fast_bytes += bytes as u64;
     Ok(true)
+}
+
+/// Bytes up to the last one that is not zero.
+fn used_bytes(block: &[u8]) -> usize {
+    block
+        .iter()
+        .rposition(|&b| b != 0)
+        .map_or(0, |last| last + 1)
 }
 
 /// W10.

@@ -164,6 +164,12 @@ impl Foreseen {
         Queue::ahead(self.queue.clone(), size, self.outlook.clone())
     }
 
+    /// The volume as it lies on the device, without what the recovery of full commits will bring
+    /// home: what [`FastBug::UnseenCommit`](crate::FastBug::UnseenCommit) looks at.
+    pub fn homes(&self) -> Arc<Queue> {
+        self.queue.clone()
+    }
+
     /// What Linux has left behind the full commits: the file system has to say what it leads to, by
     /// [`Foreseen::add`].
     pub fn fast_commits(&self) -> Option<FastArea<'_>> {

@@ -26,7 +26,7 @@ use crate::inner::Log;
 use crate::log_super::LogSuper;
 use crate::ring::Ring;
 use crate::space::{Limits, RING_MIN};
-use crate::{Journal, JournalError, LogPlace, Options, Scheme};
+use crate::{FastBug, Journal, JournalError, LogPlace, Options, Scheme};
 use base::{Nanos, Tid, Time};
 use block::Queue;
 pub use fast::FastArea;
@@ -318,6 +318,7 @@ impl CleanLog {
         };
         scheme
             .check(self.queue.caps())
+            .and_then(|()| scheme.check_bug())
             .map_err(JournalError::Incompatible)?;
         if self.log.place.is_external() {
             scheme.check_apart().map_err(JournalError::Incompatible)?;
@@ -333,7 +334,7 @@ impl CleanLog {
         let format = log.sb.format();
         let ring = Ring::new(log.sb.first(), log.sb.log_end());
         let limits = Limits::new(&format, ring.len(), scheme.record);
-        let area = Area::of(&log.sb).filter(|_| fast);
+        let area = Area::of(&log.sb, scheme.writes_with(FastBug::FullArea)).filter(|_| fast);
         let (tid, place) = (log.sb.sequence(), log.place.clone());
         let superblock = Mutex::named("journal superblock", log);
         let log = Log {

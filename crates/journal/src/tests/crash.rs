@@ -375,6 +375,7 @@ fn preset(preset: Preset, home: Home, full_first: FullFirst) -> Scheme {
     Scheme {
         home,
         full_first,
+        bug: None,
         ..scheme
     }
 }

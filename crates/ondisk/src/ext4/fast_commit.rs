@@ -71,6 +71,8 @@ pub struct FastCommits {
     pub tags: Vec<FastCommitTag>,
     /// Fast commits.
     pub commits: u32,
+    /// Whole blocks that they take.
+    pub blocks: usize,
 }
 
 impl FastCommits {
@@ -88,8 +90,9 @@ impl FastCommits {
             open: Vec::new(),
             done: FastCommits::default(),
         };
-        for block in area.chunks_exact(block_bytes) {
+        for (n, block) in area.chunks_exact(block_bytes).enumerate() {
             let mut at = 0;
+            let before = scan.done.commits;
             while at + TAG_BYTES <= block.len() {
                 let len = usize::from(get_le16(block, at + 2));
                 let Some(tag) = block.get(at..at + TAG_BYTES + len) else {
@@ -99,6 +102,9 @@ impl FastCommits {
                     return Ok(scan.done);
                 }
                 at += tag.len();
+                if scan.done.commits > before {
+                    scan.done.blocks = n + 1;
+                }
             }
         }
         Ok(scan.done)

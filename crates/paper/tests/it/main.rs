@@ -1,4 +1,5 @@
 //! What papers are measured with, through the seams that users have.
 
 mod choosing;
+mod fast_commits;
 mod recovery;
