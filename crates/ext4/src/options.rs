@@ -273,7 +273,7 @@ mod tests {
             assert!(e.contains("simulated devices only"), "{e}");
             let simulated = rt::Sim::new(rt::SimConfig::seeded(1))
                 .run(move || MountOptions::parse(text).map(drop));
-            assert_eq!(simulated.unwrap(), Ok(()), "{text}");
+            assert!(simulated.unwrap().is_ok(), "{text}");
         }
     }
 }
