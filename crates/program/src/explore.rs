@@ -280,8 +280,8 @@ pub fn group_of(state: &State) -> String {
 }
 
 /// Makes every state of every model and asks judges about them. `go_on` is called with each state;
-/// false ends the exploration, and what is known by then is the result. A judge that breaks ends it,
-/// too: with an error if no tree was bad by then, else with what was found and its words.
+/// false ends the exploration, and what is known by then is the result. A judge that breaks ends
+/// it, too: with an error if no tree was bad by then, else with what was found and its words.
 ///
 /// # Errors
 /// See [`ExploreError`].

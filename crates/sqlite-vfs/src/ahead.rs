@@ -16,7 +16,7 @@
 //!   processes: the length belongs to the inode, as long as one of them has it open. After a cut it
 //!   is longer, by zeros (A1).
 //! - A3 zeros are written behind the data that needs them, and none in place of data: the lock of
-//!   SQLite's writer is held. If there is no room for them the log ends where SQLite's does.
+//!   SQLite's writer is held. If there is no room for all of them the log ends where SQLite's does.
 
 use crate::ffi;
 use crate::file::SqliteFile;
@@ -66,12 +66,15 @@ impl SqliteFile {
         };
         let code = self.write_file(offset, data);
         let mut new = old;
-        if end > old.file {
-            if code == ffi::SQLITE_OK {
-                self.write_zeros(end, ahead(end));
+        let longest = old.file.max(old.written);
+        if end > longest {
+            if code == ffi::SQLITE_OK && !self.write_zeros(end, ahead(end)) {
+                // A3: the room that is left is for the checkpoint.
+                let _ = self.file.truncate(end);
             }
-            // Also after a failure some of it may have been written.
-            new.file = self.file.stat().map_or(old.file, |attr| attr.size);
+            // Also after a failure some of it may have been written. Where the size is not told it
+            // is taken for the most that it may be, so that no zeros come over frames.
+            new.file = self.file.stat().map_or(longest.max(end), |attr| attr.size);
         }
         if code == ffi::SQLITE_OK {
             new.written = old.written.max(end);
@@ -80,16 +83,17 @@ impl SqliteFile {
         Some(code)
     }
 
-    /// A3: a failure is none of the log.
-    fn write_zeros(&self, from: u64, to: u64) {
+    /// A3: a failure is none of the log. False if not all was written.
+    fn write_zeros(&self, from: u64, to: u64) -> bool {
         let zeros = vec![0; (to - from) as usize];
         let mut at = from;
         while at < to {
             match self.file.write_at(at, &zeros[(at - from) as usize..]) {
                 Ok(n) if n > 0 => at += n as u64,
-                _ => return,
+                _ => return false,
             }
         }
+        true
     }
 
     /// The file was cut, or lengthened, to what SQLite asked for.

@@ -74,9 +74,13 @@ impl Mount {
         self
     }
 
-    /// Whether a lock that was found taken may be free now.
+    /// Whether a lock that was found taken may be free now: where others are served, one of them may
+    /// have ended between the look at the lock and the look for those that have.
     pub(crate) fn waited_for_gone(&self) -> bool {
-        self.gone.as_ref().is_some_and(|gone| gone())
+        self.gone.as_ref().is_some_and(|gone| {
+            gone();
+            true
+        })
     }
 
     /// Whether this process forked from the one that mounted.

@@ -6,13 +6,18 @@
 //! So a flush behind which little was written fills with zeros what is left of the holes around it,
 //! [`CHUNK_BYTES`] at a time, and the next commits there find blocks.
 //!
+//! - Z0 a file system that tells holes while data for them waits in the kernel's cache would have
+//!   that data overwritten: FUSE with a cache for writes does so, and others did. So files of file
+//!   systems that we know are filled alone ([`is_trusted`]), and what is told to be a hole is read
+//!   before it is written, through the same cache: anything but zeros there ends it.
 //! - Z1 only holes are written: zeros take the place of zeros, so neither a reader nor a cut can
 //!   tell when, or whether it was done. No write of data and no discard runs meanwhile, as these
 //!   hold `Fill::turn` shared and a fill holds it alone.
 //! - Z2 bulk data and the format of a large volume leave their holes: they write much, or here and
 //!   there, before a flush ([`TOUCHED_MAX`], [`BYTES_MAX`]).
 //! - Z3 a fill that fails gives back what it filled and is the last one: room that the host lacks
-//!   is for data. Its failure is no failure of the flush.
+//!   is for data. Its failure is no failure of the flush. None is begun where the host has not room
+//!   for all of the file: zeros never take the room of data.
 //! - Z4 a file that several worlds use is filled no more: a lock belongs to one of them.
 
 use rt::{Mutex, RwLock, RwLockReadGuard};
@@ -126,6 +131,10 @@ impl Fill {
             return;
         }
         let _alone = self.turn.write();
+        if !may_be_filled(file) {
+            self.is_over.store(true, Ordering::SeqCst);
+            return;
+        }
         for chunk in touched {
             let from = (chunk * CHUNK_BYTES).max(window.start);
             let to = ((chunk + 1) * CHUNK_BYTES).min(window.end);
@@ -142,6 +151,28 @@ impl Fill {
 /// The chunks that a range touches.
 fn chunks(at: u64, len: u64) -> Range<u64> {
     at / CHUNK_BYTES..(at + len).div_ceil(CHUNK_BYTES)
+}
+
+/// Whether the file lies where holes are told right (Z0), and the host has room for all of it (Z3).
+fn may_be_filled(file: &File) -> bool {
+    let told = || -> io::Result<bool> {
+        let host = rustix::fs::fstatfs(file)?;
+        let own = rustix::fs::fstat(file)?;
+        let free = (host.f_bavail as u64).saturating_mul(host.f_bsize as u64);
+        let missing = (own.st_size as u64).saturating_sub((own.st_blocks as u64) * 512);
+        Ok(is_trusted(host.f_type as u64) && missing < free)
+    };
+    told().unwrap_or(false)
+}
+
+/// Whether a file system, by its number in `statfs`, tells no holes where data waits to be written:
+/// ext2 to ext4, XFS, F2FS and tmpfs look into the kernel's cache first (Z0).
+fn is_trusted(kind: u64) -> bool {
+    const EXT4: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const F2FS: u64 = 0xf2f5_2010;
+    const TMPFS: u64 = 0x0102_1994;
+    matches!(kind, EXT4 | XFS | F2FS | TMPFS)
 }
 
 /// Writes zeros into the holes of a range; after a failure they are holes again (Z3).
@@ -172,6 +203,11 @@ fn fill_each(file: &File, range: Range<u64>, filled: &mut Vec<Range<u64>>) -> io
             Err(e) => return Err(e.into()),
         };
         zeros.resize((end - start) as usize, 0);
+        // Z0.
+        file.read_exact_at(&mut zeros, start)?;
+        if zeros.iter().any(|byte| *byte != 0) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         filled.push(start..end);
         file.write_all_at(&zeros, start)?;
         at = end;
@@ -199,6 +235,30 @@ mod tests {
     fn written(fill: &Fill, file: &File, at: u64, data: &[u8]) {
         let _turn = fill.write(at, data.len() as u64);
         file.write_all_at(data, at).expect("it is written");
+    }
+
+    #[test]
+    fn only_file_systems_that_tell_holes_right_are_filled() {
+        const FUSE: u64 = 0x6573_5546;
+        const OVERLAY: u64 = 0x794c_7630;
+        assert!(is_trusted(0xef53));
+        assert!(!is_trusted(FUSE) && !is_trusted(OVERLAY) && !is_trusted(0));
+    }
+
+    /// Zeros never take the room of data: a file that is larger than what the host has is left.
+    #[test]
+    fn a_file_for_which_the_host_has_no_room_is_left_alone() {
+        let free = |file: &File| {
+            let host = rustix::fs::fstatfs(file).expect("a host");
+            host.f_bavail as u64 * host.f_bsize as u64
+        };
+        let (fill, file) = (Fill::new(), sparse(MIB));
+        file.set_len(free(&file).saturating_add(1 << 40).min(8 << 40))
+            .expect("a sparse file");
+        written(&fill, &file, 8192, &[7; 4096]);
+        fill.before_flush(&file, 0..8 * MIB);
+        assert_eq!(hole(&file, 8192), 12288, "nothing around it was filled");
+        assert!(fill.is_over());
     }
 
     #[test]

@@ -14,7 +14,7 @@ static CLIENTS: Mutex<Vec<Client>> = Mutex::named("sqlite-ext clients", Vec::new
 
 /// How often it is looked, and the pause between two looks: what a client has left open is closed
 /// within this time, unless the disk is stuck.
-const LOOKS: u32 = 2000;
+const LOOKS: u32 = 250;
 const PAUSE: base::Nanos = base::Nanos::from_millis(1);
 
 struct Client {

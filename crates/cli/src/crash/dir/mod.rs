@@ -306,8 +306,8 @@ fn tell_report(args: &CrashArgs, report: Report, reports: &mut Vec<Report>) -> R
     said
 }
 
-/// A text for people, in which GitHub's runner looks for no commands: a judge may repeat what a file
-/// holds. The word that ends this is a hash of the text, so the text cannot say it.
+/// A text for people, in which GitHub's runner looks for no commands: a judge may repeat what a
+/// file holds. The word that ends this is a hash of the text, so the text cannot say it.
 fn for_people(text: &str) -> String {
     let word = &crate::campaign::store::sum(text.as_bytes())[..32];
     format!("::stop-commands::{word}\n{text}\n::{word}::\n")
