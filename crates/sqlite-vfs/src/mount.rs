@@ -74,8 +74,8 @@ impl Mount {
         self
     }
 
-    /// Whether a lock that was found taken may be free now: where others are served, one of them may
-    /// have ended between the look at the lock and the look for those that have.
+    /// Whether a lock that was found taken may be free now: where others are served, one of them
+    /// may have ended between the look at the lock and the look for those that have.
     pub(crate) fn waited_for_gone(&self) -> bool {
         self.gone.as_ref().is_some_and(|gone| {
             gone();
