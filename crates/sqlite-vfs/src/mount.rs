@@ -47,8 +47,8 @@ pub struct Mount {
     process: Option<u32>,
 }
 
-/// Waits for the locks of users that have ended to be free; false if there were none.
-pub type Gone = Box<dyn Fn() -> bool + Send + Sync>;
+/// Waits for the locks of users that have ended to be free.
+pub type Gone = Box<dyn Fn() + Send + Sync>;
 
 /// Hears of each error of the file system: SQLite's code, the number of the error, the text. It
 /// must not wait.

@@ -165,14 +165,13 @@ fn may_be_filled(file: &File) -> bool {
     told().unwrap_or(false)
 }
 
-/// Whether a file system, by its number in `statfs`, tells no holes where data waits to be written:
-/// ext2 to ext4, XFS, F2FS and tmpfs look into the kernel's cache first (Z0).
+/// Whether a file system, by its number in `statfs`, tells no hole where data waits to be written,
+/// since it looks into the kernel's cache first (Z0), and writes zeros and data to one place: ext2
+/// to ext4 and XFS. Where each write goes to a new place filling gains nothing, nor in memory.
 fn is_trusted(kind: u64) -> bool {
     const EXT4: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;
-    const F2FS: u64 = 0xf2f5_2010;
-    const TMPFS: u64 = 0x0102_1994;
-    matches!(kind, EXT4 | XFS | F2FS | TMPFS)
+    matches!(kind, EXT4 | XFS)
 }
 
 /// Writes zeros into the holes of a range; after a failure they are holes again (Z3).
@@ -221,6 +220,15 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    /// Whether files of tests lie where holes are filled; elsewhere there is nothing to look at.
+    fn fills_here() -> bool {
+        let fills = may_be_filled(&sparse(MIB));
+        if !fills {
+            eprintln!("skipped: holes of temporary files are not filled on this host");
+        }
+        fills
+    }
+
     fn sparse(bytes: u64) -> File {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(bytes).expect("a length");
@@ -241,8 +249,10 @@ mod tests {
     fn only_file_systems_that_tell_holes_right_are_filled() {
         const FUSE: u64 = 0x6573_5546;
         const OVERLAY: u64 = 0x794c_7630;
+        const TMPFS: u64 = 0x0102_1994;
         assert!(is_trusted(0xef53));
-        assert!(!is_trusted(FUSE) && !is_trusted(OVERLAY) && !is_trusted(0));
+        let others = [FUSE, OVERLAY, TMPFS, 0];
+        assert!(!others.into_iter().any(is_trusted));
     }
 
     /// Zeros never take the room of data: a file that is larger than what the host has is left.
@@ -263,6 +273,9 @@ mod tests {
 
     #[test]
     fn a_small_flush_fills_the_holes_around_what_was_written_and_nothing_else() {
+        if !fills_here() {
+            return;
+        }
         let (fill, file) = (Fill::new(), sparse(8 * MIB));
         written(&fill, &file, 3 * MIB + 8192, &[7; 4096]);
         written(&fill, &file, 3 * MIB + 65536, &[8; 4096]);
@@ -279,6 +292,9 @@ mod tests {
 
     #[test]
     fn a_window_is_not_left() {
+        if !fills_here() {
+            return;
+        }
         let (fill, file) = (Fill::new(), sparse(8 * MIB));
         written(&fill, &file, 3 * MIB + 8192, &[7; 4096]);
         fill.before_flush(&file, 3 * MIB + 4096..3 * MIB + 16384);
@@ -288,6 +304,9 @@ mod tests {
 
     #[test]
     fn bulk_and_scattered_writes_leave_their_holes() {
+        if !fills_here() {
+            return;
+        }
         let (fill, file) = (Fill::new(), sparse(32 * MIB));
         written(&fill, &file, 4096, &vec![1; MIB as usize + 4096]);
         fill.before_flush(&file, 0..32 * MIB);
@@ -304,6 +323,9 @@ mod tests {
 
     #[test]
     fn a_chunk_with_a_new_hole_is_filled_again() {
+        if !fills_here() {
+            return;
+        }
         let (fill, file) = (Fill::new(), sparse(4 * MIB));
         written(&fill, &file, 4096, &[1; 4096]);
         fill.before_flush(&file, 0..4 * MIB);

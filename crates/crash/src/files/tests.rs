@@ -505,6 +505,13 @@ fn what_was_synced_has_to_come_back() {
     }
 }
 
+/// Where the names alone are those of a checkpoint, the violation says which file lacks.
+#[test]
+fn a_synced_file_that_lacks_is_named() {
+    let words = by_roll_forward(F2FS, "D /; c f; c g; s g", "D /; c f");
+    assert!(words.contains("/g` has not come back"), "{words}");
+}
+
 /// `what`, with each number of the range in place of `#`.
 fn each(numbers: std::ops::Range<usize>, what: &str) -> String {
     numbers

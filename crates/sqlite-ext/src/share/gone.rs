@@ -37,15 +37,14 @@ pub fn leave(number: Option<u64>) {
     CLIENTS.lock().retain(|c| Some(c.number) != number);
 }
 
-/// Waits for the files of clients that have ended; false if there were none.
-pub fn wait() -> bool {
-    for look in 0..LOOKS {
+/// Waits until the files of clients that have ended are closed.
+pub fn wait() {
+    for _ in 0..LOOKS {
         if !CLIENTS.lock().iter().any(|client| has_ended(&client.life)) {
-            return look > 0;
+            return;
         }
         rt::sleep(PAUSE);
     }
-    true
 }
 
 fn has_ended(life: &OwnedFd) -> bool {
