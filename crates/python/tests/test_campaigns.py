@@ -104,6 +104,15 @@ def test_a_program_is_judged_in_shares(tmp_path, monkeypatch):
     # A recording that is named makes the same again, and what is in the store is taken.
     spec = ["crash", "--dir", "--recording", recording.name, *options]
     again = [varve.campaign(spec, store=tmp_path / "store").data for _ in range(2)]
+    # It knows nothing of the command.
+    assert [data.pop("run") for data in again] == ["a recording"] * 2
+    assert found.data.pop("run") == torn
+    # The command line that makes the state again names a file that is there.
+    (line,) = [finding.pop("again") for finding in found.data["findings"]]
+    assert f"--recording '{recording.resolve()}'" in line
+    assert [[of.pop("again") for of in data["findings"]] for data in again] == [
+        [line.replace(str(recording.resolve()), recording.name)]
+    ] * 2
     assert again == [found.data, found.data]
 
 

@@ -355,4 +355,22 @@ def campaign(
             warnings.warn(f"not every job gave a result: {tried}", RuntimeWarning, stacklevel=2)
         loaded = _KINDS[command].load(target)
         # One word of a plan stands for both; they differ in what they tell.
-        return ProgramCrashes(loaded.data, loaded.page) if loaded.data["command"] == "crash --dir" else loaded
+        if loaded.data["command"] != "crash --dir":
+            return loaded
+        found = ProgramCrashes(loaded.data, loaded.page)
+        if out is None:
+            _name_what_stays(found, target / "recording", file)
+        return found
+
+
+def _name_what_stays(found: ProgramCrashes, gone: Path, plan_file: Path) -> None:
+    """Has the command lines of findings name the recording of the plan, which stays where it was
+    made, and not its copy in the folder of the merge, which is removed."""
+    jobs = (json.loads(line).get("job") for line in plan_file.read_text("utf-8").splitlines())
+    name = next((job["task"]["program"]["recording"] for job in jobs if job), None)
+    if name is None:
+        return
+    stays = os.path.abspath(name)
+    for finding in found.data["findings"]:
+        finding["again"] = finding["again"].replace(str(gone), stays)
+    found.page = found.page and found.page.replace(str(gone), stays)
