@@ -76,9 +76,20 @@ impl OutFolder {
         written.map_err(|e| {
             // The first error is the one to tell; a leftover part file is harmless.
             let _ = fs::remove_file(&part);
-            failed(format!("writing {}: {e}", target.display()))
+            unwritten(&target, &e)
         })
     }
+}
+
+/// Tells that a file of results could not be written, and what to do where the disk is full.
+pub fn unwritten(path: &Path, e: &std::io::Error) -> Failure {
+    let advice = match e.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "; make room there, then begin the same command again"
+        }
+        _ => "",
+    };
+    failed(format!("writing {}: {e}{advice}", path.display()))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::campaign::share::{Found, Job};
 use crate::campaign::status::Has;
 use crate::crash::dir::shares::{self, Known};
 use crate::failure::{Failure, failed};
-use crate::out::say;
+use crate::out::{say, unwritten};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,6 @@ fn placed(
 const RECORDING: &str = "recording";
 
 fn copied(from: &Path, to: &Path) -> Result<(), Failure> {
-    let why = |path: &Path, e| failed(format!("{}: {e}", path.display()));
-    let bytes = std::fs::read(from).map_err(|e| why(from, e))?;
-    std::fs::write(to, bytes).map_err(|e| why(to, e))
+    let bytes = std::fs::read(from).map_err(|e| failed(format!("{}: {e}", from.display())))?;
+    std::fs::write(to, bytes).map_err(|e| unwritten(to, &e))
 }

@@ -5,6 +5,7 @@
 //! memory is bounded whatever their number.
 
 use crate::failure::{Failure, failed};
+use crate::out;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
 };
@@ -95,7 +96,7 @@ impl Table {
     /// It cannot be made.
     pub fn begin(folder: &Path, first: &'static [&'static str]) -> Result<Table, Failure> {
         let file = tempfile::tempfile_in(folder);
-        let file = file.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
+        let file = file.map_err(|e| out::unwritten(folder, &e))?;
         Ok(Table {
             rows: GzEncoder::new(BufWriter::new(file), Compression::fast()),
             columns: Vec::new(),
@@ -267,7 +268,7 @@ impl Files {
 /// The host refuses.
 pub fn keep(part: tempfile::NamedTempFile, path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt;
-    let why = |e: std::io::Error| failed(format!("writing {}: {e}", path.display()));
+    let why = |e: std::io::Error| out::unwritten(path, &e);
     let open = std::fs::Permissions::from_mode(0o644);
     part.as_file().set_permissions(open).map_err(why)?;
     part.persist(path).map(drop).map_err(|e| why(e.error))

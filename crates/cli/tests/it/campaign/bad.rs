@@ -123,6 +123,41 @@ fn a_full_disk_is_named_and_leaves_only_whole_results() {
     );
 }
 
+/// The output folder of a merge has room for so many files, and is told full at each.
+#[test]
+fn a_full_disk_in_a_merge_is_named_and_leaves_no_part_of_a_file() {
+    let camp = Camp::new();
+    camp.plan(&super::TWO);
+    camp.work("store", &[]);
+    let out = camp.path("out");
+    fs::create_dir(&out).unwrap();
+    for files in 2..7 {
+        // The folder itself is one.
+        let mounted = tool("mount")
+            .args(["-t", "tmpfs", "tmpfs", "-o"])
+            .arg(format!("size=4m,nr_inodes={files}"))
+            .arg(&out)
+            .output();
+        if !mounted.is_ok_and(|out| out.status.success()) {
+            eprintln!("skipped: a small disk can only be mounted by root");
+            return;
+        }
+        let merged = camp.run(&Camp::line("merge", "store", &["--out", "out"]));
+        let names = fs::read_dir(&out).unwrap().map(|f| f.unwrap().file_name());
+        let names: Vec<_> = names.collect();
+        tool("umount").arg(&out).status().unwrap();
+        let said = words(&merged);
+        assert_eq!(merged.status.code(), Some(1), "{files}: {said}");
+        assert!(
+            said.contains("No space left") && said.contains("make room"),
+            "{files}: {said}"
+        );
+        let is_part = |name: &std::ffi::OsString| name.as_encoded_bytes().starts_with(b".");
+        assert!(!names.iter().any(is_part), "{files}: {names:?}");
+    }
+    camp.merge("store", "out");
+}
+
 /// Workers on hosts whose clocks are years apart: what is done stays so, and counts once.
 #[test]
 fn clocks_that_differ_change_nothing() {

@@ -64,6 +64,26 @@ fn a_worker_that_is_killed_leaves_missing_results_and_nothing_else() {
     );
 }
 
+/// Two short jobs end at about the same time, so that the second one's result waits to share a
+/// file; the third takes minutes.
+#[test]
+fn a_result_does_not_wait_for_the_end_of_the_next_job() {
+    let camp = Camp::new();
+    let sweep = "command = \"compare\"\n[options]\nschemes = \"jbd2\"\nsize = 64\n[sweep]\n\
+                 workload = [\"sqlite:insert=2\", \"sqlite:insert=3\", \
+                 \"fsync:op=overwrite,count=5000000\"]\n";
+    fs::write(camp.path("sweep.toml"), sweep).unwrap();
+    camp.plan(&["sweep.toml"]);
+    let mut line = camp.varve(&Camp::line("work", "store", &["--workers", "2"]));
+    let mut child = line.spawn().unwrap();
+    while camp.makers("store").len() < 2 {
+        assert_eq!(child.try_wait().unwrap(), None, "the third has ended");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    end(child, Signal::KILL);
+    assert_eq!(camp.status("store")["done"], 2);
+}
+
 #[test]
 fn a_signal_ends_a_worker_in_order_and_keeps_what_is_done() {
     for (signal, code, name) in [(Signal::TERM, 143, "SIGTERM"), (Signal::INT, 130, "SIGINT")] {

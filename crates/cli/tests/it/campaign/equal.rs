@@ -205,6 +205,28 @@ fn two_plans_share_a_store_and_what_both_ask_for_runs_once() {
 }
 
 #[test]
+fn what_a_plan_names_twice_runs_once_and_has_a_row_each_time() {
+    let camp = Camp::new();
+    // Two of these cases are the same.
+    let line = ["crash", "--schemes", "jbd2", "--workload", "known:all"];
+    camp.plan(&line);
+    let ids = camp.plan_ids();
+    let jobs = ids.iter().collect::<std::collections::BTreeSet<_>>().len();
+    assert_eq!(jobs + 1, ids.len());
+    let said = camp.work("store", &["--workers", "2"]);
+    assert!(
+        said.contains(&format!("{jobs} made here, 0 were there")),
+        "{said}"
+    );
+    camp.merge("store", "merged");
+    camp.good(&[&line[..], &["--out", "own"]].concat());
+    assert_eq!(
+        camp.read("own/results.json"),
+        camp.read("merged/results.json")
+    );
+}
+
+#[test]
 fn the_commands_take_what_is_in_a_store() {
     let crash = [
         "crash",
