@@ -120,6 +120,9 @@ impl Mounted {
                     }
                 };
                 drop(room);
+                if ring.is_none() {
+                    server.room_waiters(options.threads - 1);
+                }
                 Ok(Mounted {
                     session,
                     server,
