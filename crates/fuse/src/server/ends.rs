@@ -1,10 +1,10 @@
 //! Requests for which the volume has no room while a removed file is about to give its own back.
 //!
-//! A program removes a file by a request whose answer it waits for. That the inode has ended, the
-//! kernel tells by further requests (RELEASE, FORGET), whose answers no program waits for, and which
-//! are read by any thread, with the ring through another way than all others. So a request for room
-//! may overtake the end of a file that was removed before it, and on a full volume it would fail
-//! where the kernel's own file systems have the room already.
+//! A program waits for the answer to its removal of a name. The kernel tells later, by RELEASE and
+//! FORGET, that the inode has ended: no program waits for these requests, and any thread reads
+//! them (with the ring they even come through `/dev/fuse`, unlike all others). So a request for
+//! room may overtake the end of a file that was removed before it, and on a full volume it would
+//! fail where the kernel's own file systems have the room already.
 //!
 //! - N1 a request without room waits for the end of the files that were removed lately, and is
 //!   tried once more. One that ended between the failure and the look needs no waiting, only the
