@@ -9,15 +9,14 @@ use std::fmt::Write;
 
 const HEAD: &str = "# What survives a power cut
 
-After which call what is still there, by scheme, data mode and kind of device. The tables are those by which the oracle of
-`varve crash` judges each state after a cut (`crates/crash/src/rules.rs`); this page is made from them, and a test
-(`crates/crash/tests/it/guarantees.rs`) fails where they differ; `VARVE_BLESS=1` writes it anew.
+This page tells, for each call that a program makes, what a power cut after it must leave, by scheme, data mode and kind of device. The oracle of
+`varve crash` judges each state after a cut by the same tables (`crates/crash/src/rules.rs`). The page is made from them: a test
+(`crates/crash/tests/it/guarantees.rs`) fails where they differ, and `VARVE_BLESS=1` writes the page anew.
 
 *Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `emmc-paper`, `adaptive`, `fast-commit`, `jftl` and `jftl-paper` of ext4 and ext3, and
-`f2fsj` of F2FS: they differ in what a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read; the oracle
-judges it by the rules of `data=ordered` and has to report damage, else it is blind. *F2FS* with its checkpoints is told apart where it
-differs. The device must keep what it promises, and promise
-not to damage what is not being written (eMMC: `WR_REL_SET`): where it does not, no journal helps.
+`f2fsj` of F2FS: they differ in what a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read. The oracle
+judges `none` by the rules of `data=ordered`, and has to find damage there: an oracle that finds none is blind. F2FS with checkpoints has [rules of its own](#f2fs).
+The device must keep its own promises, and must not damage what is not being written (eMMC: `WR_REL_SET`); on a device that does, no journal helps.
 ";
 
 const NEVER: &str = "
@@ -61,7 +60,7 @@ fn cover_text(cover: Cover) -> &'static str {
         Cover::Nothing => "not promised",
         Cover::Making => "that it was made",
         Cover::Inode => "all of this file",
-        Cover::Everything => "all of everybody",
+        Cover::Everything => "everything, of all programs",
     }
 }
 
@@ -145,7 +144,7 @@ did not know it. Nothing older comes along: of two new files of which the second
 
 - `fsync` and `fdatasync` of a file promise what the table says of *this file*. A link, a rename, a new directory above it make the sync
   write a checkpoint, and then everything before it is there.
-- `fsync` of a directory and `sync` are checkpoints: all of everybody.
+- `fsync` of a directory and `sync` are checkpoints: everything is durable, of all programs.
 - A file that was synced and then removed without a sync of its directory may come back.
 - `fsync_mode=nobarrier`: syncs of single files promise nothing; checkpoints keep their promise.
 ";
