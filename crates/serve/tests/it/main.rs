@@ -8,6 +8,7 @@ mod fuzz;
 mod homes;
 mod jftl;
 mod kernel;
+mod killed;
 mod nbd;
 mod served;
 mod sockets;
