@@ -21,6 +21,9 @@ pub struct Memory {
     /// Stores that are left until this server is killed.
     #[cfg(test)]
     pub(super) life: Option<std::sync::Arc<std::sync::atomic::AtomicI64>>,
+    /// A guest that acts behind the store of a number there: what it stores where in its file.
+    #[cfg(test)]
+    pub(super) behind: Option<(u64, File, u64, u16)>,
 }
 
 impl Memory {
@@ -44,6 +47,8 @@ impl Memory {
             regions,
             #[cfg(test)]
             life: None,
+            #[cfg(test)]
+            behind: None,
         })
     }
 
@@ -107,6 +112,13 @@ impl Memory {
     pub fn set_number<T: AtomicAccess>(&self, at: u64, value: T) -> Result<(), Close> {
         self.live()?;
         let stored = (self.map).store(value, GuestAddress(at), Ordering::Release);
+        #[cfg(test)]
+        if let Some((place, file, to, value)) = &self.behind
+            && *place == at
+        {
+            let bytes = value.to_le_bytes();
+            std::os::unix::fs::FileExt::write_all_at(file, &bytes, *to).expect("a file");
+        }
         stored.map_err(|e| Close::broken(format!("writing at {at:#x} of the guest: {e}")))
     }
 

@@ -268,7 +268,36 @@ fn is_passed(wanted: u16, old: u16, new: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_passed;
+    use super::*;
+    use crate::vhost::message::Region;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use std::fs::File;
+
+    /// R5: the guest offers between the store of the event index and the last look, and does not
+    /// kick, because it has read the index before.
+    #[test]
+    fn an_offer_before_the_last_look_is_taken_without_a_kick() {
+        const MEMORY: u64 = 0x1000;
+        let rings = Rings {
+            desc: 0,
+            avail: 0x400,
+            used: 0x800,
+        };
+        let file: File = (memfd_create("test", MemfdFlags::CLOEXEC).unwrap()).into();
+        ftruncate(&file, MEMORY).unwrap();
+        let region = Region {
+            guest: 0,
+            len: MEMORY,
+            user: 0,
+            offset: 0,
+        };
+        let own = file.try_clone().unwrap().into();
+        let mut memory = Memory::map(vec![region], vec![own]).unwrap();
+        let mut ring = Ring::new(4, rings, &memory, true, None).unwrap();
+        assert!(ring.take(&memory).unwrap().is_none());
+        memory.behind = Some((0x800 + 4 + 8 * 4, file, 0x402, 1));
+        assert!(ring.take(&memory).unwrap().is_some());
+    }
 
     #[test]
     fn an_event_index_is_passed_across_the_end_of_numbers_too() {

@@ -5,6 +5,7 @@ mod cuts;
 mod device;
 mod frontend;
 mod fuzz;
+mod guards;
 mod homes;
 mod jftl;
 mod kernel;
