@@ -8,6 +8,8 @@
 //!   flush nor the choice of mode gets write-through.
 //! - V4: requests of a client wait while those under way have [`UNDER_WAY_BYTES`] of data. They
 //!   are taken when some of these are answered, without another kick.
+//! - V5: once the server ends, no request is taken: the next server does it, as after a kill. One
+//!   that is taken in the moment before fails with an error.
 
 use super::blk::{self, Asked, Asking, feature};
 use super::inflight::Inflight;
@@ -170,26 +172,41 @@ impl<'a> Session<'a> {
 
     /// Submits what the guest offers in a queue; true if something may be left for want of room.
     fn take(&mut self, n: usize) -> Result<bool, Close> {
+        if !self.queues[n].enabled {
+            return Ok(false);
+        }
+        // V4.
+        while self.under_way < UNDER_WAY_BYTES {
+            // V5.
+            if self.served.is_ended() {
+                return Err(Close::ByServer);
+            }
+            if !self.take_one(n)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Submits the next request of a queue; false if there is none.
+    fn take_one(&mut self, n: usize) -> Result<bool, Close> {
         let write_through = self.writes_through();
         let (queue, Some(memory)) = (&mut self.queues[n], &self.memory) else {
             return Ok(false);
         };
-        let (true, Some(ring)) = (queue.enabled, &mut queue.ring) else {
+        let Some(ring) = &mut queue.ring else {
             return Ok(false);
         };
-        // V4.
-        while self.under_way < UNDER_WAY_BYTES {
-            let Some(chain) = ring.take(memory)? else {
-                return Ok(false);
-            };
-            let asking = Asking::parse(chain, memory, self.served, self.options, write_through)?;
-            let pending = match &asking.asked {
-                Asked::Run(command) => Some(self.served.submit(command.clone())),
-                Asked::Answer(..) => None,
-            };
-            self.under_way += asking.bytes;
-            queue.asked.push_back((asking, pending));
-        }
+        let Some(chain) = ring.take(memory)? else {
+            return Ok(false);
+        };
+        let asking = Asking::parse(chain, memory, self.served, self.options, write_through)?;
+        let pending = match &asking.asked {
+            Asked::Run(command) => Some(self.served.submit(command.clone())),
+            Asked::Answer(..) => None,
+        };
+        self.under_way += asking.bytes;
+        queue.asked.push_back((asking, pending));
         Ok(true)
     }
 
@@ -425,8 +442,9 @@ impl<'a> Session<'a> {
     fn stop(&mut self, head: &Head, n: usize) -> Result<Vec<u8>, Close> {
         self.queue(n)?;
         self.finish_asked(n)?;
-        while self.queues[n].enabled && self.queues[n].ring.as_ref().is_some_and(Ring::is_behind) {
-            self.take(n)?;
+        // One at a time, so it needs no room that another queue may hold.
+        while self.queues[n].ring.as_ref().is_some_and(Ring::is_behind) {
+            self.take_one(n)?;
             self.finish_asked(n)?;
         }
         let queue = &mut self.queues[n];

@@ -5,6 +5,7 @@ use crate::device::{BYTES, Seen, Spy, by_vhost, by_vhost_with};
 use crate::frontend::{Frontend, MEMORY, pair, region};
 use base::{Lba, Nanos, Time};
 use blockdev::{BlockDevice, Caps, DevError, DevErrorKind, Ram, Reply, Request, Ticket};
+use rt::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::OFlags;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -205,4 +206,53 @@ fn a_socket_of_another_kind_stays() {
     let _theirs = UnixDatagram::bind(&path).unwrap();
     assert!(vhost::Server::bind(&path).is_err());
     assert!(path.exists());
+}
+
+/// A device in whose second write the server is asked to end.
+struct Ending(Arc<Spy>, Mutex<Option<Arc<Served>>>);
+
+impl BlockDevice for Ending {
+    fn caps(&self) -> Caps {
+        self.0.caps()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        let ticket = self.0.submit(request);
+        if let (1, Some(served)) = (ticket.0, &*self.1.lock()) {
+            served.end();
+        }
+        ticket
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        self.0.wait(ticket)
+    }
+}
+
+/// session-V5: of four writes that are offered together the end comes in the second; the others
+/// get no answer, so the next server does them.
+#[test]
+fn v5_an_end_answers_no_request_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let device = Arc::new(Ending(Spy::new(true), Mutex::named("served", None)));
+    let first = Arc::new(Served::new(device.clone()).unwrap());
+    *device.1.lock() = Some(first.clone());
+    let server = vhost::Server::bind(&socket).unwrap();
+    let thread = rt::spawn("server", move || {
+        let options = vhost::Options::default();
+        server.run(&first, &options, &mut |_| {}).unwrap();
+    });
+    let mut client = Frontend::connect(&socket);
+    client.agree(WITH_FLUSH);
+    for place in 0..4 {
+        client.offer_write(place, 8 * u64::from(place), &[1; 4096]);
+    }
+    client.start_queue();
+    thread.join().unwrap();
+    device.1.lock().take();
+    assert!(client.answered() <= 2);
+    by_vhost(Served::new(device).unwrap(), |socket| {
+        let mut client = Frontend::again(socket, client, WITH_FLUSH);
+        client.settle(4);
+        assert_eq!([0, 1, 2, 3].map(|place| client.status(place)), [0; 4]);
+    });
 }

@@ -327,7 +327,7 @@ fn what_another_server_left_is_done_in_its_order() {
 
 /// A queue that stops has done what an earlier server had taken, in the room that there is.
 #[test]
-fn a_queue_stops_behind_what_is_done_again() {
+fn a_queue_that_is_off_stops_behind_what_is_done_again() {
     let spy = Spy::new(true);
     let told = by_vhost(Served::new(spy.clone()).unwrap(), |socket| {
         const READS: u16 = 40;
@@ -351,6 +351,8 @@ fn a_queue_stops_behind_what_is_done_again() {
         assert!(u64::from(READS) * u64::from(ROOM) > 64 << 20);
         *spy.until.lock() = Some(Time(rt::now().0 + 300_000_000));
         client.set_up_queue();
+        // QEMU switches a queue off before it stops it.
+        assert_eq!(client.ack(18, &pair(0, 0)), Some(0));
         assert_eq!(client.answer(11, 1, &pair(0, 0)).unwrap(), pair(0, 40));
         assert_eq!((client.answered(), marked(&client)), (READS, 0));
     });

@@ -25,8 +25,10 @@
 //!   that client alone.
 //!
 //! A request is done at least once. It may be done twice: the device had it when the server was
-//! killed, or it was done and not answered. Both times the bytes are those of the one request, for
-//! which the guest still waits, so it has neither read what it wrote nor written there again.
+//! killed, or it was done and not answered. Another request for the same place may have been done
+//! and answered in between. That is permitted, because requests that are under way together have no
+//! order, and file systems wait for one before they send the other. A flush whose failure died with
+//! its server is done again and may succeed, because the host tells a failed write once.
 
 use super::memory::Memory;
 use super::message::{Region, Shape};
