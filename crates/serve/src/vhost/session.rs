@@ -5,7 +5,9 @@
 //!   complete; what no longer can be answered is dropped, and the client may ask for it again.
 //! - V3: in write-through mode a write is answered when it is durable; on the way into that mode
 //!   the device is flushed, so that earlier answers are durable too. A guest that knows neither
-//!   flush nor the choice of mode gets write-through.
+//!   flush nor the choice of mode gets write-through. A client that comes back from another server
+//!   has told its choice to that one, and need not repeat it: so it gets write-through, too, until
+//!   it says otherwise. It is known by a queue that has answers when it first starts.
 //! - V4: requests of a client wait while those under way have [`UNDER_WAY_BYTES`] of data. They
 //!   are taken when some of these are answered, without another kick.
 //! - V5: once the server ends, no request is taken: the next server does it, as after a kill. One
@@ -51,6 +53,8 @@ pub(super) struct Session<'a> {
     features: u64,
     protocol: u64,
     write_back: bool,
+    /// The client has chosen the mode in this session (V3).
+    has_chosen: bool,
     memory: Option<Memory>,
     inflight: Option<Inflight>,
     queues: Vec<Queue>,
@@ -69,6 +73,8 @@ struct Queue {
     kick: Option<OwnedFd>,
     call: Option<OwnedFd>,
     enabled: bool,
+    /// It has worked in this session.
+    has_worked: bool,
     /// Works from the kick on until it is stopped.
     ring: Option<Ring>,
     asked: VecDeque<(Asking, Option<Pending>)>,
@@ -84,6 +90,7 @@ impl<'a> Session<'a> {
             features: 0,
             protocol: 0,
             write_back: true,
+            has_chosen: false,
             memory: None,
             inflight: None,
             queues: (0..queues).map(|_| Queue::default()).collect(),
@@ -311,11 +318,9 @@ impl<'a> Session<'a> {
     ) -> Result<Option<Vec<u8>>, Close> {
         match message {
             Message::GetFeatures => {
-                let own = PROTOCOL_FEATURES | INDIRECT_DESC | EVENT_IDX | VERSION_1;
-                let all = own | blk::features(self.served, self.options);
-                return Ok(Some(head.answer_u64(all)));
+                return Ok(Some(head.answer_u64(self.offered())));
             }
-            Message::SetFeatures(features) => self.features = features,
+            Message::SetFeatures(features) => self.set_features(features)?,
             Message::SetOwner => {}
             Message::GetProtocolFeatures => return Ok(Some(head.answer_u64(PROTOCOL))),
             Message::SetProtocolFeatures(features) => self.protocol = features & PROTOCOL,
@@ -359,6 +364,24 @@ impl<'a> Session<'a> {
             }
         }
         Ok(None)
+    }
+
+    fn offered(&self) -> u64 {
+        let own = PROTOCOL_FEATURES | INDIRECT_DESC | EVENT_IDX | VERSION_1;
+        own | blk::features(self.served, self.options)
+    }
+
+    /// What the client has agreed on with an earlier server, this one may not know: it would take
+    /// rings of one layout for those of another.
+    fn set_features(&mut self, features: u64) -> Result<(), Close> {
+        let unknown = features & !self.offered();
+        if unknown != 0 {
+            return Err(Close::broken(format!(
+                "features {unknown:#x}, which were not offered"
+            )));
+        }
+        self.features = features;
+        Ok(())
     }
 
     fn queue(&mut self, n: usize) -> Result<&mut Queue, Close> {
@@ -429,7 +452,13 @@ impl<'a> Session<'a> {
         };
         let events = self.features & EVENT_IDX != 0;
         let queue = &mut self.queues[n];
-        queue.ring = Some(queue.place(n, memory, self.inflight.as_ref(), events)?);
+        let ring = queue.place(n, memory, self.inflight.as_ref(), events)?;
+        let comes_back = !std::mem::replace(&mut queue.has_worked, true) && ring.base() != 0;
+        if comes_back && !self.has_chosen {
+            // V3.
+            self.write_back = false;
+        }
+        queue.ring = Some(ring);
         queue.kick = Some(kick);
         queue.tell_what_was();
         // Without features of the protocol there is no message that enables.
@@ -472,6 +501,7 @@ impl<'a> Session<'a> {
             flushed.map_err(|e| Close::broken(e.to_string()))?;
         }
         self.write_back = write_back;
+        self.has_chosen = true;
         Ok(())
     }
 }

@@ -100,6 +100,9 @@ impl Ring {
         let used = place(rings.used, 6 + 8 * n, 4)?;
         let desc = place(rings.desc, DESC * n, DESC)?;
         let avail = place(rings.avail, 6 + 2 * n, 2)?;
+        // A server that polls has told the guest not to kick, and may be gone.
+        memory.store(used, 0)?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         let done = memory.load(used + 2)?;
         let again = match &mut notes {
             Some(notes) => notes.recover(size as u16, done)?,

@@ -2,7 +2,7 @@
 //! that are none of an event, a server that has ended, a device that is read-only.
 
 use crate::device::{BYTES, Seen, Spy, by_vhost, by_vhost_with};
-use crate::frontend::{Frontend, MEMORY, pair, region};
+use crate::frontend::{Frontend, MEMORY, USED, pair, region};
 use base::{Lba, Nanos, Time};
 use blockdev::{BlockDevice, Caps, DevError, DevErrorKind, Ram, Reply, Request, Ticket};
 use rt::Mutex;
@@ -70,6 +70,62 @@ fn v3_the_flush_covers_what_was_under_way() {
         [Seen::Write(1, 1, false), Seen::Done(_), Seen::Flush]
     );
     assert!(order, "{seen:?}");
+}
+
+/// session-V3: what a client that comes back has chosen, an earlier server was told.
+#[test]
+fn v3_who_comes_back_is_written_through_until_it_says_otherwise() {
+    let spy = Spy::new(true);
+    let is_durable = |client: &mut Frontend| {
+        assert_eq!(client.run(OUT, 0, &[1; 512], 0).0, 0);
+        spy.seen()[0] == Seen::Write(0, 1, true)
+    };
+    let told = by_vhost(served(&spy), |socket| {
+        let features = WITH_FLUSH | WITH_WCE;
+        let mut client = Frontend::ready(socket, features);
+        assert!(!is_durable(&mut client));
+        // A queue that is stopped for a while is none that comes back.
+        assert_eq!(client.answer(11, 1, &pair(0, 0)).unwrap(), pair(0, 1));
+        client.tell_fd(12, &0u64.to_le_bytes(), 0);
+        assert!(!is_durable(&mut client));
+        let mut client = Frontend::again(socket, client, features);
+        assert!(is_durable(&mut client));
+        let mode = [&32u32.to_le_bytes()[..], &1u32.to_le_bytes(), &[0; 4], &[1]].concat();
+        assert_eq!(client.ack(25, &mode), Some(0));
+        assert!(!is_durable(&mut client));
+    });
+    assert_eq!(told, [] as [&str; 0]);
+}
+
+/// A client may have agreed with an earlier server on rings that this one does not know.
+#[test]
+fn features_that_were_not_offered_are_refused_by_name() {
+    const IOMMU: u32 = 33;
+    const PACKED: u32 = 34;
+    for bit in [IOMMU, PACKED] {
+        let spy = Spy::new(true);
+        let told = by_vhost(served(&spy), |socket| {
+            let mut client = Frontend::connect(socket);
+            let features = client.ask(1, &[]) | 1 << bit;
+            client.tell(2, &features.to_le_bytes(), &[]);
+            assert!(client.is_let_go());
+        });
+        let why = format!("features {:#x}, which were not offered", 1u64 << bit);
+        assert!(told.len() == 1 && told[0].contains(&why), "{told:?}");
+    }
+}
+
+/// A server that polls tells the guest to send no kicks; this one waits for them.
+#[test]
+fn a_guest_is_told_to_kick_again() {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::connect(socket);
+        client.put(USED, &1u16.to_le_bytes());
+        client.agree(WITH_FLUSH);
+        client.set_up_queue();
+        assert_eq!(client.get(USED, 2), [0, 0]);
+    });
 }
 
 /// virtqueue-R5: the first answer of a server is told, whatever its guest has said before.
