@@ -217,6 +217,8 @@ fn fill_each(file: &File, range: Range<u64>, filled: &mut Vec<Range<u64>>) -> io
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Nanos;
+    use std::sync::Arc;
 
     const MIB: u64 = 1 << 20;
 
@@ -379,19 +381,19 @@ mod tests {
             return;
         }
         for discards in [false, true] {
-            let (fill, file) = (Fill::new(), sparse(MIB));
+            let (fill, file) = (Arc::new(Fill::new()), Arc::new(sparse(MIB)));
             written(&fill, &file, 4096, &[1; 4096]);
             let turn = match discards {
                 false => fill.write(8192, 4096),
                 true => fill.discard(8192, 4096),
             };
-            std::thread::scope(|scope| {
-                scope.spawn(|| fill.before_flush(&file, 0..MIB));
-                // Longer than it takes to fill a chunk.
-                std::thread::sleep(std::time::Duration::from_millis(100));
-                assert_eq!(hole(&file, 0), 0, "filled beside a writer");
-                drop(turn);
-            });
+            let (flushed, its_file) = (Arc::clone(&fill), Arc::clone(&file));
+            let flush = rt::spawn("flush", move || flushed.before_flush(&its_file, 0..MIB));
+            // Longer than it takes to fill a chunk.
+            rt::sleep(Nanos::from_millis(100));
+            assert_eq!(hole(&file, 0), 0, "filled beside a writer");
+            drop(turn);
+            flush.join().expect("it ends");
             assert_eq!(hole(&file, 0), MIB);
         }
     }
