@@ -176,7 +176,7 @@ fn the_file_of_a_profile_is_a_model() {
     let text = varve(&["device", "new", "emmc-odroid-xu4"]).stdout;
     let card = dir.path().join("card.toml");
     std::fs::write(&card, &text).unwrap();
-    for name in ["card.toml", "./card.toml,flush_us=900"] {
+    for name in ["card.toml", "./card.toml,timing.fig8.flush_us=900"] {
         let words = format!("{name} --size 32 --nbd unix:n --kill-at 3");
         let server = Server::start(dir.path(), &words);
         let mut client = Client::new(&dir.path().join("n"));
