@@ -3,20 +3,6 @@
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
-/// What a Rust type is called in the words of JSON, by the beginning of its name in an error.
-const KINDS: [(&str, &str); 10] = [
-    ("struct ", "an object"),
-    ("a map", "an object"),
-    ("a sequence", "a list"),
-    ("a string", "text"),
-    ("a boolean", "true or false"),
-    ("f64", "a number"),
-    ("u", "a whole number"),
-    ("i", "a whole number"),
-    ("option", "a value or null"),
-    ("unit", "null"),
-];
-
 /// The value of a text.
 ///
 /// # Errors
@@ -55,11 +41,26 @@ fn of_data(said: &str) -> String {
     let wrong = (said.strip_prefix("invalid type: ")).or(said.strip_prefix("invalid value: "));
     match wrong.and_then(|wrong| wrong.split_once(", expected ")) {
         Some((found, expected)) => {
-            let kind = KINDS.iter().find(|(rust, _)| expected.starts_with(rust));
-            let expected = kind.map_or(expected, |(_, words)| words);
+            let expected = kind(expected);
             format!("{found} stands where {expected} belongs")
         }
         None => said.into(),
+    }
+}
+
+/// What a Rust type is called in the words of JSON; as it stands in the error, if it has none.
+fn kind(expected: &str) -> &str {
+    match expected {
+        "a map" => "an object",
+        "a sequence" => "a list",
+        "a string" => "text",
+        "a boolean" => "true or false",
+        "f32" | "f64" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {
+            "a whole number"
+        }
+        other if other.starts_with("struct ") => "an object",
+        other => other,
     }
 }
 
@@ -79,6 +80,16 @@ mod tests {
     struct Outer {
         name: String,
         runs: Vec<Inner>,
+    }
+
+    #[test]
+    fn what_has_no_word_in_json_stays_as_it_is() {
+        assert_eq!(kind("usize"), "a whole number");
+        assert_eq!(kind("unit"), "unit");
+        assert_eq!(
+            kind("internally tagged enum Task"),
+            "internally tagged enum Task"
+        );
     }
 
     #[test]

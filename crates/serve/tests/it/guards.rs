@@ -3,6 +3,7 @@
 
 use crate::device::{BYTES, Seen, Spy, by_vhost, by_vhost_with};
 use crate::frontend::{Frontend, MEMORY, USED, pair, region};
+use crate::virtio::{DISCARD, EVENT_IDX, FLUSH, OUT, WITH_FLUSH, WITH_WCE, WRITE_ZEROES};
 use base::{Lba, Nanos, Time};
 use blockdev::{BlockDevice, Caps, DevError, DevErrorKind, Ram, Reply, Request, Ticket};
 use rt::Mutex;
@@ -12,14 +13,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use varve_serve::{Command, Served, vhost};
-
-const OUT: u32 = 1;
-const FLUSH: u32 = 4;
-const DISCARD: u32 = 11;
-const WRITE_ZEROES: u32 = 13;
-const WITH_FLUSH: u64 = 1 << 9;
-const WITH_WCE: u64 = 1 << 11;
-const EVENT_IDX: u64 = 1 << 29;
 
 fn served(spy: &Arc<Spy>) -> Served {
     Served::new(spy.clone()).unwrap()

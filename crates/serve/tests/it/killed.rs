@@ -3,6 +3,7 @@
 
 use crate::device::{Seen, Spy, by_vhost};
 use crate::frontend::{BUFFERS, Desc, Frontend, NEXT, SIZE, WRITE, pair};
+use crate::virtio::{FLUSH, WITH_FLUSH};
 use base::{Nanos, Rng, Time};
 use blockdev::{BlockDevice, Caps, DevError, HostFile, HostOptions, Reply, Request, Ticket};
 use guest::Guest;
@@ -16,8 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use varve_serve::{Served, vhost};
 
-const FLUSH: u32 = 4;
-const WITH_FLUSH: u64 = 1 << 9;
 /// Places for writes in the client's memory.
 const PLACES: u16 = 16;
 /// Blocks of the image.

@@ -14,6 +14,7 @@ mod nbd;
 mod served;
 mod sockets;
 mod vhost;
+mod virtio;
 
 /// The entry of this program where it runs inside of a guest.
 #[test]

@@ -6,22 +6,15 @@ use crate::frontend::{
     AVAIL, BUFFERS, Desc, Frontend, GUEST, INDIRECT, MEMORY, NEXT, SIZE, USED, USER, WRITE, pair,
     region, rings,
 };
+use crate::virtio::{
+    DISCARD, EVENT_IDX, FLUSH, GET_ID, IN, OUT, WITH_FLUSH, WITH_WCE, WRITE_ZEROES,
+};
 use base::{Nanos, Time};
 use proptest::prelude::*;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use varve_serve::{Command, Served};
-
-const IN: u32 = 0;
-const OUT: u32 = 1;
-const FLUSH: u32 = 4;
-const GET_ID: u32 = 8;
-const DISCARD: u32 = 11;
-const WRITE_ZEROES: u32 = 13;
-const WITH_FLUSH: u64 = 1 << 9;
-const WITH_WCE: u64 = 1 << 11;
-const EVENT_IDX: u64 = 1 << 29;
 
 fn served(spy: &std::sync::Arc<Spy>) -> Served {
     Served::new(spy.clone()).unwrap()
