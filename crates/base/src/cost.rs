@@ -168,8 +168,12 @@ pub mod f2fs {
     pub const CREATE: Nanos = Nanos(1_170);
     /// Making a directory, under its parent's lock (`f2fs/mkdir`).
     pub const MKDIR: Nanos = Nanos(1_520);
-    /// Taking a name away, under the locks of directory and inode (`f2fs/unlink`).
+    /// Taking a name from an inode that stays or is freed later, under the locks of directory and
+    /// inode (`f2fs/unlink`).
     pub const UNLINK: Nanos = Nanos(1_850);
+    /// The same where the inode is freed with its name; freeing it comes on top
+    /// (`f2fs/unlink-plain`).
+    pub const UNLINK_LAST: Nanos = Nanos(1_850);
     /// Taking the name of a directory away, under the locks of both (`f2fs/rmdir`).
     pub const RMDIR: Nanos = Nanos(940);
     /// Freeing an inode without a name, under its own lock (`f2fs/evict-empty`).

@@ -2,7 +2,7 @@
 //! pages they touch, which blocks become valid or free, and which orphans there are.
 //!
 //! Nothing is read or written here. Epochs are folded in order. Within an epoch the records of two
-//! inodes have no order and need none: a number or block that is freed in an epoch is not given out
+//! inodes have no order and need none, but for the ends of inodes, which come last (tx-O1): a number or block that is freed in an epoch is not given out
 //! again before that epoch is committed, or applied (f2fs-journal-I6).
 
 use crate::fault;
@@ -160,6 +160,13 @@ impl<'a> Fold<'a> {
         match record {
             Record::NodeNew { nid, version, .. } => self.born(nid, ino, version, record),
             Record::NodeDel { nid, version } => self.died(nid, ino, version),
+            Record::InodeDel {
+                first,
+                count,
+                version,
+            } => (first.0..first.0 + u32::from(count))
+                .map(Nid)
+                .try_for_each(|nid| self.died(nid, nid, version)),
             Record::BlockRun {
                 addr, count, alloc, ..
             } => self.run(addr, count, alloc, blocks),

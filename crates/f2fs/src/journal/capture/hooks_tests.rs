@@ -193,6 +193,16 @@ impl Shadow {
                 assert_eq!(old.0, ino, "node {nid}");
                 self.pages.retain(|(dir, _), _| *dir != nid);
             }
+            Record::InodeDel { first, count, .. } => {
+                for nid in (first.0..first.0 + u32::from(count)).map(Nid) {
+                    let old = self
+                        .nodes
+                        .remove(&nid)
+                        .expect("an inode that goes was there");
+                    assert_eq!(old.0, nid, "inode {nid}");
+                    self.pages.retain(|(dir, _), _| *dir != nid);
+                }
+            }
             Record::BlockRun {
                 addr, count, alloc, ..
             } => {
@@ -548,7 +558,7 @@ fn records_are_what_operations_did() {
     for seed in 0..6 {
         kinds.append(&mut run_random(seed, 1, 250, ""));
     }
-    let all = "BlockRun Bytes DentClear DentIno DentSet InodeAttr InodeNew MapRun NodeDel NodeNew NodePtr OrphanAdd OrphanDel";
+    let all = "BlockRun Bytes DentClear DentIno DentSet InodeAttr InodeDel InodeNew MapRun NodeDel NodeNew NodePtr OrphanAdd OrphanDel";
     for kind in all.split(' ') {
         assert!(kinds.contains(kind), "{kind} among {kinds:?}");
     }
@@ -578,7 +588,7 @@ fn records_are_what_operations_did_without_ideas() {
 }
 
 /// Runs an operation and answers the records that it left, by inode (in the order of `inodes`),
-/// each kind once.
+/// each kind once; behind them those of no inode, if there are any.
 fn logged(fs: &F2fs, shadow: &mut Shadow, inodes: &[Ino], op: impl FnOnce()) -> String {
     let before = shadow.kinds.len();
     op();
@@ -592,8 +602,15 @@ fn logged(fs: &F2fs, shadow: &mut Shadow, inodes: &[Ino], op: impl FnOnce()) -> 
         let kinds: BTreeSet<&str> = own.map(|(_, kind)| &kind[..]).collect();
         parts.push(kinds.into_iter().collect::<Vec<_>>().join(" "));
     }
+    let of_volume: BTreeSet<&str> = (new.iter().filter(|(of, _)| *of == Nid(0)))
+        .map(|(_, kind)| &kind[..])
+        .collect();
+    if !of_volume.is_empty() {
+        parts.push(of_volume.into_iter().collect::<Vec<_>>().join(" "));
+    }
     for (ino, kind) in new {
-        assert!(inodes.contains(&Ino(ino.0)), "{kind} of inode {ino}");
+        let known = *ino == Nid(0) || inodes.contains(&Ino(ino.0));
+        assert!(known, "{kind} of inode {ino}");
     }
     parts.join("; ")
 }
@@ -695,7 +712,7 @@ fn every_operation_leaves_its_records() {
         assert_eq!(got, "InodeAttr OrphanAdd; DentClear InodeAttr");
         let got = kinds(&[file], &|| fs.release(file).expect("closed"));
         assert!(
-            got.contains("NodeDel OrphanDel") && got.contains("BlockRun"),
+            got.contains("OrphanDel") && got.ends_with("; BlockRun InodeDel"),
             "{got}"
         );
         let got = kinds(&[other], &|| {
@@ -717,22 +734,20 @@ fn every_operation_leaves_its_records() {
         let (first, second) = (brief("first"), brief("second"));
         let empty = create(fs, root, "empty");
         kinds(&[first, second, empty, root], &|| {});
-        let got = kinds(&[first, root], &|| fs.unlink(root, b"first").expect("gone"));
-        assert_eq!(got, "BlockRun NodeDel; DentClear InodeAttr");
-        let got = kinds(&[second, empty, root], &|| {
+        let got = kinds(&[root], &|| fs.unlink(root, b"first").expect("gone"));
+        assert_eq!(got, "DentClear InodeAttr; BlockRun InodeDel");
+        let got = kinds(&[empty, root], &|| {
             fs.rename(root, b"empty", root, b"second", RenameMode::Replace)
                 .expect("replaced");
         });
         let moved = "InodeAttr; DentClear DentIno InodeAttr";
-        assert_eq!(got, format!("BlockRun NodeDel; {moved}"));
-        let got = kinds(&[empty, root], &|| {
-            fs.unlink(root, b"second").expect("gone")
-        });
-        assert_eq!(got, "NodeDel; DentClear InodeAttr");
+        assert_eq!(got, format!("{moved}; BlockRun InodeDel"));
+        let got = kinds(&[root], &|| fs.unlink(root, b"second").expect("gone"));
+        assert_eq!(got, "DentClear InodeAttr; InodeDel");
         let made = fs.mkdir(root, b"brief", 0o755, CREDS).expect("made").ino;
         kinds(&[made, root], &|| {});
-        let got = kinds(&[made, root], &|| fs.rmdir(root, b"brief").expect("gone"));
-        assert_eq!(got, "NodeDel; DentClear InodeAttr");
+        let got = kinds(&[root], &|| fs.rmdir(root, b"brief").expect("gone"));
+        assert_eq!(got, "DentClear InodeAttr; InodeDel");
         let got = kinds(&[], &|| {
             fs.unlink(root, b"nothing").expect_err("no such name");
             fs.rmdir(root, b"dir").expect_err("not empty");

@@ -75,7 +75,8 @@ pub(crate) fn concerns_node(nid: Nid, ino: Nid, record: &Record<'_>) -> bool {
         | Record::Trunc { .. }
         | Record::Quota { .. }
         | Record::Head { .. }
-        | Record::DataSum { .. } => false,
+        | Record::DataSum { .. }
+        | Record::InodeDel { .. } => false,
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) struct Forge {
 
 pub(super) fn sb(tail: u32, tail_epoch: u64) -> JournalSuper {
     JournalSuper {
-        version: JournalVersion::Summed,
+        version: JournalVersion::default(),
         clean: false,
         generation: 8,
         uuid: UUID,

@@ -9,7 +9,9 @@
 //!
 //! - U1 a checksum is of a data block that the same transaction takes, and of each such block there
 //!   is one at most, and they are no more than the format has: so a hostile ring makes a mount read
-//!   no more, and cannot make it leave an epoch out for a block that is not its own.
+//!   no more, and cannot make it leave an epoch out for a block that is not its own;
+//! - U2 inodes that are freed together are inodes, each of them in use, and nothing is said of them
+//!   behind that in the same epoch (tx-O1).
 
 use super::tables;
 use crate::segs::Head;
@@ -141,7 +143,7 @@ impl<'a> Check<'a> {
     fn record(&mut self, group: &Group<'_>, record: &Record<'_>) -> FsResult<Result<(), Misfit>> {
         let ino = group.ino;
         let of_volume = match record {
-            Record::Head { .. } | Record::DataSum { .. } => true,
+            Record::Head { .. } | Record::DataSum { .. } | Record::InodeDel { .. } => true,
             // Of several inodes together.
             Record::BlockRun { alloc, .. } | Record::BlockMask { alloc, .. } => !alloc,
             Record::Page { what, .. } => matches!(what, PageKind::Nat | PageKind::Sit),
@@ -188,8 +190,28 @@ impl<'a> Check<'a> {
             Record::DataSum { .. } if ino != Nid(0) => {
                 Ok(Err(damaged("checksums of data are of no inode".into())))
             }
+            Record::InodeDel { first, count, .. } => self.ends(ino, first, count),
             _ => Ok(self.table_record(record)),
         }
+    }
+
+    /// U2.
+    fn ends(&mut self, ino: Nid, first: Nid, count: u16) -> FsResult<Result<(), Misfit>> {
+        if self.version < JournalVersion::Together {
+            let what = "inodes that are freed together, in a ring of version 2";
+            return Ok(Err(damaged(what.into())));
+        }
+        if ino != Nid(0) {
+            let what = "inodes that are freed together are of no inode";
+            return Ok(Err(damaged(what.into())));
+        }
+        for nid in (first.0..first.0 + u32::from(count)).map(Nid) {
+            if let Err(why) = self.is_of(nid, nid)? {
+                return Ok(Err(why));
+            }
+            self.changed.insert(nid, None);
+        }
+        Ok(Ok(()))
     }
 
     /// Records about no node.

@@ -34,6 +34,7 @@ fn examples() -> Vec<(char, Forge, u64, &'static str)> {
     wrong_records(&mut all);
     data_that_did_not_survive(&mut all);
     wrong_sums(&mut all);
+    freed_together(&mut all);
     all.0
 }
 
@@ -396,6 +397,43 @@ fn wrong_sums(all: &mut Examples) {
     all.add('I', &f, 23, "epochs 21 to 23 are whole");
     f.add_with_tables(24, LIFE, &[taken(2)], &[of(two, 2)]);
     all.add('R', &f, 23, "in a ring of version 1");
+}
+
+/// U2.
+fn freed_together(all: &mut Examples) {
+    let gone = |first, count| Record::InodeDel {
+        first: Nid(first),
+        count,
+        version: 7,
+    };
+    let mut f = crash();
+    f.add_with_tables(24, LIFE, &[good()], &[gone(5, 2)]);
+    all.add('I', &f, 24, "epochs 21 to 24 are whole");
+    for (records, words) in [
+        (vec![gone(8, 3)], "node 10 is free"),
+        (vec![gone(5, 1), gone(4, 2)], "node 5 is free"),
+        (vec![gone(77, 1)], "node 77 is free"),
+        (vec![gone(0, 1)], "node number 0"),
+        (vec![gone(5, u16::MAX)], "node 10 is free"),
+    ] {
+        let mut f = crash();
+        f.add_with_tables(24, LIFE, &[good()], &records);
+        all.add('R', &f, 23, words);
+    }
+    let mut f = crash();
+    f.add(24, LIFE, &[gone(5, 1)], false);
+    all.add('R', &f, 23, "are of no inode");
+    // What follows in the next epoch.
+    let mut f = crash();
+    f.add_with_tables(24, LIFE, &[], &[gone(5, 1)]);
+    f.add(25, LIFE, &[good()], false);
+    all.add('R', &f, 24, "node 5 is free");
+    // A ring of version 2 has none.
+    let mut f = crash();
+    let supers = f.supers.iter_mut().flatten();
+    supers.for_each(|sb| sb.version = JournalVersion::Summed);
+    f.add_with_tables(24, LIFE, &[good()], &[gone(5, 1)]);
+    all.add('R', &f, 23, "in a ring of version 2");
 }
 
 fn page<'a>(what: PageKind, number: u32, block: &'a [u8; BLOCK_BYTES]) -> Record<'a> {

@@ -38,6 +38,14 @@ impl fmt::Display for Record<'_> {
                 child,
             } => write!(f, " node {parent} word {slot} -> node {child}"),
             Record::NodeDel { nid, version } => write!(f, " node {nid}, version {version}"),
+            Record::InodeDel {
+                first,
+                count,
+                version,
+            } => {
+                let last = first.0 + u32::from(count) - 1;
+                write!(f, " inodes {first}..={last}, version {version}")
+            }
             Record::MapRun { .. }
             | Record::BlockRun { .. }
             | Record::BlockMask { .. }
@@ -378,5 +386,11 @@ mod tests {
             record.to_string(),
             "DATA_SUM 100..=101: 0x00000001 0x000000fe"
         );
+        let record = Record::InodeDel {
+            first: Nid(7),
+            count: 3,
+            version: 2,
+        };
+        assert_eq!(record.to_string(), "INODE_DEL inodes 7..=9, version 2");
     }
 }
