@@ -2,8 +2,9 @@
 //! pages they touch, which blocks become valid or free, and which orphans there are.
 //!
 //! Nothing is read or written here. Epochs are folded in order. Within an epoch the records of two
-//! inodes have no order and need none, but for the ends of inodes, which come last (tx-O1): a number or block that is freed in an epoch is not given out
-//! again before that epoch is committed, or applied (f2fs-journal-I6).
+//! inodes have no order and need none: a number or block that is freed in an epoch is not given out
+//! again before that epoch is committed, or applied (f2fs-journal-I6). The ends of inodes stand
+//! together and come last (tx-O1, trim-T6).
 
 use crate::fault;
 use crate::journal::capture::redo::page_of;

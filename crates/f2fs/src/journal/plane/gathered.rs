@@ -26,7 +26,8 @@ pub(super) struct OfInode {
     pub list: List,
 }
 
-/// What operations say of no inode, because it has no order among what they say of inodes (tx-O1).
+/// What operations say in no list of an inode, because it has no order among what they say there
+/// (tx-O1).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct OfVolume {
     /// Inodes that are freed, and their versions in the NAT.
@@ -83,7 +84,7 @@ pub(super) struct Gathered {
     pub usage: UsageDelta,
     pub freed_blocks: Vec<BlockAddr>,
     pub freed_nids: Vec<Nid>,
-    /// What it says of no inode (tx-O1).
+    /// What it says in no list (tx-O1).
     pub own: OfVolume,
     /// Inodes that it concerns, with records or without.
     pub touched: Vec<Nid>,

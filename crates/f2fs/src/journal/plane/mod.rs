@@ -214,7 +214,9 @@ struct RingRoom {
 impl Plane {
     /// Bytes of records that are not collected.
     pub fn memory(&self) -> u64 {
-        self.table.bytes()
+        let shards = self.slots.iter().flat_map(|slot| &slot.shards);
+        let own = shards.map(|shard| shard.0.part.lock().own.bytes() as u64);
+        self.table.bytes() + own.sum::<u64>()
     }
 
     /// Epoch `committed` is the last one on the device; `ring_blocks` are free there.

@@ -295,6 +295,13 @@ fn cut_in_recovery(goes_on: bool) {
     assert!(cases.len() > 1, "before and behind the pack: {cases:?}");
 }
 
+/// trim-T5, trim-T6: inodes that went, in the epoch that made them and in later ones.
+#[test]
+fn inodes_that_are_freed_together_stay_away() {
+    let looked_at = super::ends::each(&Mistake::default()).expect("trim-T6");
+    assert_eq!(looked_at, 36);
+}
+
 #[test]
 fn a_ring_is_not_redone_onto_what_another_implementation_wrote() {
     let found = written_by_another(&Mistake::default()).expect("their state");
