@@ -56,12 +56,6 @@ impl OfVolume {
         self.frees.extend_from_slice(&other.frees);
     }
 
-    /// Takes all that another one has.
-    pub fn append(&mut self, other: &mut OfVolume) {
-        self.extend(other);
-        other.clear();
-    }
-
     fn clear(&mut self) {
         self.ends.clear();
         self.frees.clear();

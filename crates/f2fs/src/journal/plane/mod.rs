@@ -501,7 +501,7 @@ impl Plane {
             closed.usage += std::mem::take(&mut part.usage);
             closed.freed_blocks.append(&mut part.freed_blocks);
             closed.freed_nids.append(&mut part.freed_nids);
-            closed.own.append(&mut part.own);
+            closed.own.extend(&std::mem::take(&mut part.own));
             inodes.append(&mut part.touched);
         }
         closed.groups = match &self.global {

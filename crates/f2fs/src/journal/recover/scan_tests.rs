@@ -445,6 +445,22 @@ fn freed_together(all: &mut Examples) {
         f.add_with_tables(24, LIFE, &[good()], &records);
         all.add('R', &f, 23, words);
     }
+    // A node of another inode, and an inode that ends in its own group as well.
+    let below = Record::NodeNew {
+        nid: Nid(20),
+        ofs: 1,
+        cold: false,
+        version: 1,
+    };
+    let end = Record::NodeDel {
+        nid: Nid(5),
+        version: 7,
+    };
+    for (record, first, words) in [(below, 20, "node 20 is of inode 5"), (end, 5, "is free")] {
+        let mut f = crash();
+        f.add_with_tables(24, LIFE, &[record], &[gone(first, 1)]);
+        all.add('R', &f, 23, words);
+    }
     let mut f = crash();
     f.add(24, LIFE, &[gone(5, 1)], false);
     all.add('R', &f, 23, "are of no inode");

@@ -19,15 +19,18 @@
 //!   So the blocks that all inodes free stand together, in a group of the volume;
 //! - T6 an inode that an epoch frees is gone when all of its records are redone, and no other inode
 //!   gets its number in that epoch (tx-O1). So inodes with neighbouring numbers that are freed
-//!   stand together, behind everything else, because T2 leaves the birth of one of them, and slots
-//!   of a directory, in its own group.
+//!   stand together, behind everything else;
+//! - T7 an inode whose own group changes its node all the same, because T2 leaves its birth or the
+//!   slots of a directory there, has its end in that group, behind the rest of it. Redo has a node
+//!   in memory, and dirty, from the first record of it to its end, and an epoch may make and remove
+//!   more files than memory, and then the volume, has room for (f2fs-replay-P1).
 //!
 //! A journal of pages does this by its images (pages-J3).
 
 use crate::journal::capture::redo::{node_of, page_of};
 use crate::journal::{Closed, Journal, OfVolume, OwnedGroup};
 use crate::segs::{BlockMap, freed_records};
-use base::{BLOCK_BYTES, Mutant, Set};
+use base::{BLOCK_BYTES, Map, Mutant, Set};
 use ondisk::f2fs::journal::{Record, Records, attr};
 use ondisk::f2fs::{BlockAddr, DENTRIES_PER_BLOCK, Geometry, Log, Nid, SegNo};
 use std::collections::BTreeMap;
@@ -38,10 +41,13 @@ const PLAIN: u32 = attr::LINKS | attr::SIZE | attr::BLOCKS | attr::TIMES | attr:
 /// Trims all groups of an epoch. Answers how many bytes of records there were.
 pub(super) fn trim(journal: &Journal, geo: &Geometry, closed: &mut Closed) -> u64 {
     let before = closed.bytes;
-    let dead: Set<Nid> = closed.own.ends.iter().map(|(ino, _)| *ino).collect();
+    let mut dead: Map<Nid, u8> = closed.own.ends.iter().copied().collect();
     for group in &mut closed.groups {
-        of_group(group, dead.contains(&group.ino));
+        if of_group(group, dead.get(&group.ino).copied()) {
+            dead.remove(&group.ino);
+        }
     }
+    closed.own.ends.retain(|(ino, _)| dead.contains_key(ino));
     let own = of_volume(geo, &mut closed.own);
     match rt::mutant(Mutant::F2fsjEndsFirst) {
         true => closed.groups.insert(0, own),
@@ -66,11 +72,13 @@ struct Look {
     orphan_passed: bool,
     /// T2 does not apply.
     slots: bool,
+    /// The inode is made.
+    born: bool,
     clears: BTreeMap<u32, Clears>,
 }
 
 impl Look {
-    fn at(&mut self, record: &Record<'_>) {
+    fn at(&mut self, record: &Record<'_>, ino: Nid) {
         self.note_clear(record);
         match *record {
             Record::InodeAttr { mask, .. } if is_plain(mask) => {
@@ -80,6 +88,7 @@ impl Look {
             Record::NodeDel { nid, .. } => {
                 self.dead.insert(nid);
             }
+            Record::NodeNew { nid, ofs: 0, .. } if nid == ino => self.born = true,
             Record::OrphanAdd => self.orphan_came = true,
             Record::OrphanDel => self.orphan_passed |= self.orphan_came,
             Record::MapRun { dir: true, .. } => self.slots = true,
@@ -188,13 +197,14 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     Records::new(bytes).map(|record| record.expect("the group was encoded here"))
 }
 
-/// `ends`: the inode is freed.
-fn of_group(group: &mut OwnedGroup, ends: bool) {
+/// `end`: the inode is freed, and that is its version. True if the group has that now (T7).
+fn of_group(group: &mut OwnedGroup, end: Option<u8>) -> bool {
+    let ino = group.ino;
     let mut look = Look::default();
-    look.dead.extend(ends.then_some(group.ino));
-    records(&group.bytes).for_each(|record| look.at(&record));
+    look.dead.extend(end.map(|_| ino));
+    records(&group.bytes).for_each(|record| look.at(&record, ino));
     if look.is_all_needed() {
-        return;
+        return false;
     }
     let mut latest = Latest::new(look.mask);
     let mut plain = look.plain;
@@ -228,7 +238,14 @@ fn of_group(group: &mut OwnedGroup, ends: bool) {
         bytes.len() <= group.bytes.len(),
         "T1: what stays is no longer than what it stands for"
     );
+    let keeps = (look.born || look.slots) && !rt::mutant(Mutant::F2fsjEndsFirst);
+    let own = end.filter(|_| keeps);
+    if let Some(version) = own {
+        Record::NodeDel { nid: ino, version }.encode(&mut bytes);
+        count += 1;
+    }
     (group.bytes, group.records) = (bytes, count);
+    own.is_some()
 }
 
 /// T5, T6: what the epoch says of no inode, in a group of the volume behind all others.
@@ -337,7 +354,7 @@ mod tests {
             records: records.len() as u32,
             bytes,
         };
-        of_group(&mut group, false);
+        of_group(&mut group, None);
         group
     }
 
@@ -601,7 +618,8 @@ mod tests {
         is(&together(&many), &[run(100, 65_535, 3), run(65_635, 2, 3)]);
     }
 
-    /// T2: of an inode that ends its birth stays, and what slots of a directory need.
+    /// T2, T7: of an inode that ends its birth stays, and what slots of a directory need; then the
+    /// end does, too.
     #[test]
     fn of_an_inode_that_ends_its_birth_stays() {
         let new = Record::NodeNew {
@@ -620,11 +638,13 @@ mod tests {
                 records,
                 bytes,
             };
-            of_group(&mut group, true);
+            let kept = of_group(&mut group, Some(1));
+            assert_eq!(kept, group.records > 0, "T7");
             group
         };
         let mode = attrs(attr::MODE, &[0; 2]);
-        is(&ended(&[new, mode, attrs(attr::LINKS, &[0; 4])]), &[new]);
+        let links = attrs(attr::LINKS, &[0; 4]);
+        is(&ended(&[new, mode, links]), &[new, DEL]);
         is(&ended(&[mode]), &[]);
         let gone = Record::MapRun {
             nid: INO,
@@ -633,7 +653,8 @@ mod tests {
             addr: BlockAddr::NULL,
             dir: true,
         };
-        is(&ended(&[new, mode, gone]), &[new, mode, gone]);
+        is(&ended(&[new, mode, gone]), &[new, mode, gone, DEL]);
+        is(&ended(&[gone]), &[gone, DEL]);
     }
 
     /// T2.
