@@ -6,7 +6,7 @@ use crate::journal::summed::BlockSum;
 use crate::journal::{Closed, OwnedGroup};
 use crate::segs::Head;
 use crate::space::Usage;
-use base::{BLOCK_BYTES, Bytes};
+use base::{BLOCK_BYTES, Bytes, Mutant};
 use block::Class;
 use ondisk::f2fs::Nid;
 use ondisk::f2fs::journal::{
@@ -78,7 +78,7 @@ pub(super) fn transaction(
 ) -> Transaction {
     // records-U2 would refuse the transaction.
     debug_assert!(
-        {
+        rt::mutant(Mutant::F2fsjEndsFirst) || {
             let mut groups = closed.groups.iter();
             groups.by_ref().any(has_ends);
             groups.all(|group| group.ino == Nid(0))
