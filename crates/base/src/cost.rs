@@ -212,9 +212,9 @@ pub mod f2fs {
     /// Taking part in an epoch of the journal: picking it and leaving it, buffers, books
     /// (`f2fs/log-epoch`).
     pub const EPOCH_OP: Nanos = Nanos(99);
-    /// A record of the journal in a list of an inode: making and encoding it, under the lock of what
-    /// it describes; the mean of seven operations, with what the journal adds to them besides, such
-    /// as ends of inodes and freed blocks, which are in no list (`f2fs/log-record`).
+    /// A record of the journal in a list of an inode: making and encoding it, under the lock of
+    /// what it describes; the mean of seven operations, with what the journal adds to them besides,
+    /// such as ends of inodes and freed blocks, which are in no list (`f2fs/log-record`).
     pub const LOG_RECORD: Nanos = Nanos(210);
     /// Finding records by comparing a block with a copy from before the change, where the change
     /// does not make them itself (`f2fs/log-compare`).

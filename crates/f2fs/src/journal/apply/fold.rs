@@ -161,13 +161,7 @@ impl<'a> Fold<'a> {
         match record {
             Record::NodeNew { nid, version, .. } => self.born(nid, ino, version, record),
             Record::NodeDel { nid, version } => self.died(nid, ino, version),
-            Record::InodeDel {
-                first,
-                count,
-                version,
-            } => (first.0..first.0 + u32::from(count))
-                .map(Nid)
-                .try_for_each(|nid| self.died(nid, nid, version)),
+            Record::InodeDel { .. } => self.ends(record),
             Record::BlockRun {
                 addr, count, alloc, ..
             } => self.run(addr, count, alloc, blocks),
@@ -280,6 +274,20 @@ impl<'a> Fold<'a> {
         node.version = Some(version);
         node.records.clear();
         Ok(())
+    }
+
+    /// Inodes that are freed together.
+    fn ends(&mut self, record: Record<'a>) -> Result<(), &'static str> {
+        let Record::InodeDel {
+            first,
+            count,
+            version,
+        } = record
+        else {
+            return Ok(());
+        };
+        let mut nids = (first.0..first.0 + u32::from(count)).map(Nid);
+        nids.try_for_each(|nid| self.died(nid, nid, version))
     }
 
     fn dir_slots(&mut self, nid: Nid, slot: u16, count: u16, addr: BlockAddr) {

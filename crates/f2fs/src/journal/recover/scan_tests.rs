@@ -401,7 +401,7 @@ fn wrong_sums(all: &mut Examples) {
     all.add('R', &f, 23, "in a ring of version 1");
 }
 
-/// U2.
+/// records-U2.
 fn freed_together(all: &mut Examples) {
     let gone = |first, count| Record::InodeDel {
         first: Nid(first),

@@ -141,11 +141,7 @@ impl Owned {
             },
             18 => Record::Head {
                 log,
-                alloc: if alloc {
-                    AllocType::Ssr
-                } else {
-                    AllocType::Lfs
-                },
+                alloc: [AllocType::Lfs, AllocType::Ssr][usize::from(alloc)],
                 seg: SegNo(a),
                 next: (b % 513) as u16,
             },

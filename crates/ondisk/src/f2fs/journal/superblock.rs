@@ -275,7 +275,7 @@ mod tests {
         for sb in bad {
             assert!(JournalSuper::parse(&sb.encode()).is_err(), "{sb:?}");
         }
-        for (at, value) in [(4, 3), (4, 0), (6, 2), (7, 0), (7, 2), (33, 0)] {
+        for (at, value) in [(4, 4), (4, 0), (6, 2), (7, 0), (7, 2), (33, 0)] {
             let mut block = good.encode();
             block[at] = value;
             let crc = crc32c(!0, &block[..CRC_AT]);
