@@ -17,6 +17,7 @@ mod formats;
 mod fsck;
 mod host_sqlite;
 mod image;
+mod json;
 mod manual;
 mod mkfs;
 mod mount;

@@ -6,6 +6,7 @@
 
 use crate::args::ReportArgs;
 use crate::failure::{Failure, failed, usage};
+use crate::json;
 use crate::out::{say, say_json};
 use crate::table::{framed, to_the_right};
 use report::results::{Results, Run, SCHEMA};
@@ -263,13 +264,13 @@ fn read(path: &Path) -> Result<Results, Failure> {
     };
     let of = |why: String| usage(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|e| of(e.to_string()))?;
-    let no_results = |e: serde_json::Error| of(format!("no results of varve compare: {e}"));
-    let head: Head = serde_json::from_str(&text).map_err(no_results)?;
+    let no_results = |why: String| of(format!("no results of varve compare: {why}"));
+    let head: Head = json::read(&text).map_err(no_results)?;
     if head.schema != SCHEMA {
         let found = head.schema;
         return Err(of(format!(
             "it has schema {found}, and this version reads schema {SCHEMA}"
         )));
     }
-    serde_json::from_str(&text).map_err(no_results)
+    json::read(&text).map_err(no_results)
 }

@@ -53,9 +53,16 @@ const VOLUME_SEED: u64 = 1;
 #[derive(Default)]
 pub struct Volumes(BTreeMap<(Fs, Formatted, String), Volume>);
 
-/// What mkfs depends on in a scheme: whether ext4 has a journal, and the ring of F2FSJ, where
-/// `Some(None)` is a ring of default size.
-type Formatted = (bool, Option<Option<u32>>);
+/// What mkfs depends on in a scheme.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Formatted {
+    /// ext4 has a journal.
+    journal: bool,
+    /// Its log has an area of fast commits: without one the scheme makes none.
+    fast: bool,
+    /// The ring of F2FSJ; `Some(None)` is one of default size.
+    ring: Option<Option<u32>>,
+}
 
 /// A case, ready to run.
 pub struct Setup {
@@ -136,7 +143,11 @@ impl Case {
             Scheme::F2fs(scheme) => scheme.journal().map(|_| scheme.ring),
             Scheme::Journal(_) => None,
         };
-        let formatted = (stack.scheme.is_consistent(), ring);
+        let formatted = Formatted {
+            journal: stack.scheme.is_consistent(),
+            fast: stack.scheme.journal().is_some_and(|s| s.is_fast()),
+            ring,
+        };
         let key = (stack.fs, formatted, profile);
         if !volumes.0.contains_key(&key) {
             let volume = match target {

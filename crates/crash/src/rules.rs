@@ -221,7 +221,7 @@ pub static COVERS: &[Covers] = &[
         Call::Fsync,
         What::Names,
         Cover::Inode,
-        "the name of a new file as well: no fsync of the directory is needed for it. That an old name is gone is covered as far as it \
+        "the names of the file, that of a new one too, so no fsync of the directory is needed. That an old name is gone is covered as far as it \
          is an operation on this inode",
     ),
     covers(
@@ -264,7 +264,7 @@ pub static COVERS: &[Covers] = &[
         Call::SyncDir,
         What::Attributes,
         Cover::Everything,
-        "as the names",
+        "those in this directory, and elsewhere as with names",
     ),
     covers(
         Call::SyncDir,
@@ -272,14 +272,24 @@ pub static COVERS: &[Covers] = &[
         Cover::Nothing,
         "a file that was made and not synced may be there and empty",
     ),
-    covers(Call::Sync, What::Names, Cover::Everything, "of all tasks"),
+    covers(
+        Call::Sync,
+        What::Names,
+        Cover::Everything,
+        "of all programs",
+    ),
     covers(
         Call::Sync,
         What::Attributes,
         Cover::Everything,
-        "of all tasks",
+        "of all programs",
     ),
-    covers(Call::Sync, What::Content, Cover::Everything, "of all tasks"),
+    covers(
+        Call::Sync,
+        What::Content,
+        Cover::Everything,
+        "of all programs",
+    ),
 ];
 
 /// How much of `what` a completed `call` makes durable in a journaled file system.

@@ -64,6 +64,7 @@ impl Adapter {
         agreed: Agreed,
         until: Sender<()>,
     ) -> Adapter {
+        server.room_waiters(options.threads - 1);
         Adapter {
             server,
             options,

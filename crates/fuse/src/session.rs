@@ -231,8 +231,13 @@ fn ring_of(
         };
     };
     let depth = desk.options.queue_depth;
+    let server = Arc::clone(&desk.server);
     match Ring::start(plan, session.as_fd(), &Arc::new(desk), depth, tell) {
-        Ok(ring) => Ok(Some(ring)),
+        Ok(ring) => {
+            // Forgets have threads of their own (ends-N2).
+            server.room_waiters(usize::MAX);
+            Ok(Some(ring))
+        }
         Err(refused) if transport == Transport::Uring || refused.stuck => {
             Err(format!("it cannot be registered ({})", refused.why))
         }

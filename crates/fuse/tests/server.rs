@@ -1,8 +1,10 @@
 //! Tests of the server, driven without a kernel over the model file system.
 
+use base::Nanos;
+use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use testkit::model::ModelFs;
-use testkit::spy::{Call, SpyFs};
+use testkit::spy::{Call, Fault, SpyFs};
 use varve_fuse::{Caller, Change, NoCache, OpenMode, Remount, Server};
 use vfs::{AccessTimes, Errno, FallocateMode, FileKind, OpenFlags, RenameMode, Vfs};
 
@@ -460,4 +462,94 @@ fn the_end_gives_every_pin_back() {
         server.fsync(number, open.handle, false),
         Err(Errno::Shutdown)
     );
+}
+
+/// A volume without room on which the file behind the first number was removed, and which has room
+/// 5 ms after this; a second file is there.
+fn full_with_a_removed_file(open: bool) -> (Arc<Server>, Arc<SpyFs>, u64) {
+    let (server, spy) = server();
+    let server = Arc::new(server);
+    let gone = file(&server, b"gone", 0o600, b"1");
+    let other = file(&server, b"other", 0o600, b"1");
+    let handle = open.then(|| {
+        let open = server.open(USER, gone, OpenMode::default());
+        open.expect("there").handle
+    });
+    server.unlink(ROOT, b"gone").expect("there");
+    spy.plant(Some(Fault::Room(0)));
+    let (kernel, volume) = (Arc::clone(&server), Arc::clone(&spy));
+    rt::spawn("kernel", move || {
+        rt::sleep(Nanos::from_millis(5));
+        volume.plant(None);
+        if let Some(handle) = handle {
+            kernel.release(handle).expect("open");
+        }
+        kernel.forget(gone, 1);
+    });
+    (server, spy, other)
+}
+
+/// ends-N1.
+#[test]
+fn a_write_without_room_waits_for_the_end_of_a_removed_file() {
+    for open in [false, true] {
+        let outcome = Sim::new(SimConfig::default()).run(move || {
+            let (server, _, other) = full_with_a_removed_file(open);
+            let written = server.write(other, 0, 0, b"12", OpenMode::default(), false);
+            assert_eq!(written, Ok(2));
+            assert_eq!(server.write_cached(other, 2, b"3", false), Ok(1));
+        });
+        outcome.unwrap();
+    }
+}
+
+/// ends-N1: a file that stays open holds a writer up for half a second, and no longer.
+#[test]
+fn a_write_without_room_does_not_wait_for_a_file_that_stays_open() {
+    let outcome = Sim::new(SimConfig::default()).run(|| {
+        let (server, spy) = server();
+        let number = file(&server, b"f", 0o600, b"1");
+        let open = server.open(USER, number, OpenMode::default());
+        open.expect("there");
+        server.unlink(ROOT, b"f").expect("there");
+        spy.plant(Some(Fault::Room(0)));
+        let before = rt::now();
+        let written = server.write(number, 0, 0, b"12", OpenMode::default(), false);
+        assert_eq!(written, Err(Errno::NoSpc));
+        assert!(rt::now() - before < Nanos::from_millis(600));
+    });
+    outcome.unwrap();
+}
+
+/// ends-N2.
+#[test]
+fn the_last_thread_does_not_wait_for_a_forget_that_only_it_can_read() {
+    let outcome = Sim::new(SimConfig::default()).run(|| {
+        let (server, _, other) = full_with_a_removed_file(false);
+        server.room_waiters(0);
+        let before = rt::now();
+        let written = server.write(other, 0, 0, b"12", OpenMode::default(), false);
+        assert_eq!((written, rt::now()), (Err(Errno::NoSpc), before));
+    });
+    outcome.unwrap();
+}
+
+/// ends-N3.
+#[test]
+fn a_sync_that_finds_no_room_is_not_tried_again() {
+    let outcome = Sim::new(SimConfig::default()).run(|| {
+        let (server, spy, other) = full_with_a_removed_file(false);
+        spy.plant(None);
+        let mode = OpenMode {
+            write: true,
+            sync: true,
+            ..OpenMode::default()
+        };
+        let handle = server.open(USER, other, mode).expect("there").handle;
+        let ino = server.getattr(other).expect("known").ino;
+        spy.fail_write(ino, Errno::NoSpc.into());
+        let written = server.write(other, handle, 0, b"12", mode, false);
+        assert_eq!(written, Err(Errno::NoSpc));
+    });
+    outcome.unwrap();
 }

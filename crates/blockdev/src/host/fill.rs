@@ -217,6 +217,8 @@ fn fill_each(file: &File, range: Range<u64>, filled: &mut Vec<Range<u64>>) -> io
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Nanos;
+    use std::sync::Arc;
 
     const MIB: u64 = 1 << 20;
 
@@ -347,5 +349,52 @@ mod tests {
         fill.before_flush(&read_only, 0..4 * MIB);
         assert!(fill.is_over() && fill.write(0, 1).is_none());
         assert_eq!(hole(&file, 0), 0);
+    }
+
+    /// Z3, where a part was filled: what lies behind the end of the file cannot be read.
+    #[test]
+    fn a_fill_that_fails_in_the_middle_leaves_the_holes_that_there_were() {
+        let file = sparse(MIB);
+        file.write_all_at(&[7; 4096], 8192).unwrap();
+        let blocks = || rustix::fs::fstat(&file).unwrap().st_blocks;
+        let before = blocks();
+        assert!(fill(&file, 0..2 * MIB).is_err());
+        assert_eq!((hole(&file, 0), hole(&file, 8192)), (0, 12288));
+        assert_eq!(blocks(), before);
+    }
+
+    /// Z4.
+    #[test]
+    fn a_file_of_several_worlds_is_filled_no_more() {
+        let (fill, file) = (Fill::new(), sparse(4 * MIB));
+        written(&fill, &file, 4096, &[1; 4096]);
+        fill.end();
+        fill.before_flush(&file, 0..4 * MIB);
+        assert_eq!(hole(&file, 0), 0);
+        assert!(fill.write(0, 1).is_none() && fill.discard(0, 1).is_none());
+    }
+
+    /// Z1.
+    #[test]
+    fn a_fill_waits_for_writes_and_discards_that_run() {
+        if !fills_here() {
+            return;
+        }
+        for discards in [false, true] {
+            let (fill, file) = (Arc::new(Fill::new()), Arc::new(sparse(MIB)));
+            written(&fill, &file, 4096, &[1; 4096]);
+            let turn = match discards {
+                false => fill.write(8192, 4096),
+                true => fill.discard(8192, 4096),
+            };
+            let (flushed, its_file) = (Arc::clone(&fill), Arc::clone(&file));
+            let flush = rt::spawn("flush", move || flushed.before_flush(&its_file, 0..MIB));
+            // Longer than it takes to fill a chunk.
+            rt::sleep(Nanos::from_millis(100));
+            assert_eq!(hole(&file, 0), 0, "filled beside a writer");
+            drop(turn);
+            flush.join().expect("it ends");
+            assert_eq!(hole(&file, 0), MIB);
+        }
     }
 }

@@ -19,7 +19,7 @@ pub enum PaperName {
 pub struct PaperArgs {
     /// The publication.
     pub paper: PaperName,
-    /// Fewer and shorter runs: within a minute.
+    /// Fewer and shorter runs: in a minute or two.
     #[arg(long)]
     pub quick: bool,
     /// Only these figures, tables and sections, separated by commas.

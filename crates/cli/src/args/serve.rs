@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 pub struct ServeArgs {
     /// An image file or block device, which is changed in place; the name of a profile, with
-    /// changes: `nandsim-2007,transparent=on`; or a saved device.
+    /// changes: `nandsim-2007,transparent=on`; the file of a profile: `./card.toml`; or a saved
+    /// device.
     pub device: String,
     #[command(flatten)]
     pub at: Place,

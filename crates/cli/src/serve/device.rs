@@ -26,7 +26,8 @@ pub struct Modelling {
     model: Arc<Modelled<AnyModel>>,
     /// What became of home writes, if the device remaps by itself.
     homes: Option<Arc<Homes>>,
-    saved: SavedDevice,
+    /// What it is saved as; a profile's file has no such form.
+    saved: Option<SavedDevice>,
     left: Left,
 }
 
@@ -36,8 +37,11 @@ type Left = Arc<Mutex<Option<(Media, String)>>>;
 impl Device {
     /// Opens the device and what is served of it.
     pub fn open(args: &ServeArgs) -> Result<(Device, Served), Failure> {
+        if Profile::file_of(&args.device).is_some_and(|name| name.ends_with(".toml")) {
+            return model(args, of_file(args)?, None);
+        }
         match saved(args)? {
-            Some(saved) => model(args, saved),
+            Some(saved) => model(args, saved.build().map_err(failed)?, Some(saved)),
             None => image(args),
         }
     }
@@ -69,10 +73,9 @@ impl Device {
             return Ok(());
         };
         let cut = modelling.cut(args.seed);
-        let Some(path) = &args.save else {
+        let (Some(path), Some(saved)) = (&args.save, modelling.saved.clone()) else {
             return Ok(());
         };
-        let saved = modelling.saved.clone();
         let saved = match cut {
             Some(media) => SavedDevice::new(saved.profile(), media).map_err(failed)?,
             None => {
@@ -134,6 +137,19 @@ fn counts_of(model: &Modelled<AnyModel>) -> String {
         ));
     }
     text
+}
+
+/// The model of a profile's file. Such a file is no image, as which it would be written over.
+fn of_file(args: &ServeArgs) -> Result<AnyModel, Failure> {
+    if args.save.is_some() {
+        let name = shown(Path::new(&args.device));
+        return Err(usage(format!(
+            "--save: {name} is the file of a profile, and a saved device is of a built-in one, with changes"
+        )));
+    }
+    let bytes = args.size.map(|mib| mib.saturating_mul(1 << 20));
+    let profile = Profile::open(&args.device).map_err(|e| usage(line(&e)))?;
+    profile.build(bytes, None).map_err(|e| usage(line(&e)))
 }
 
 /// The model that `DEVICE` names, if it names one.
@@ -214,12 +230,15 @@ fn homes(model: &Arc<Modelled<AnyModel>>) -> Homes {
     Homes::new(model.clone(), shared, peek)
 }
 
-fn model(args: &ServeArgs, saved: SavedDevice) -> Result<(Device, Served), Failure> {
+fn model(
+    args: &ServeArgs,
+    model: AnyModel,
+    saved: Option<SavedDevice>,
+) -> Result<(Device, Served), Failure> {
     let clock = match args.pace {
         Some(permille) => Clock::Paced { permille },
         None => Clock::Unpaced,
     };
-    let model = saved.build().map_err(failed)?;
     let model = Arc::new(Modelled::new(model, clock));
     let left: Left = Arc::default();
     let shares = model.with_model(AnyModel::shares_content).unwrap_or(false);

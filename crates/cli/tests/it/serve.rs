@@ -169,6 +169,30 @@ fn an_image_is_changed_in_place_and_statistics_come_on_demand() {
     assert_eq!(content[3 * 4096..4 * 4096], [7; 4096]);
 }
 
+/// The file of a profile names a model. As an image it would be written over.
+#[test]
+fn the_file_of_a_profile_is_a_model() {
+    let dir = folder();
+    let text = varve(&["device", "new", "emmc-odroid-xu4"]).stdout;
+    let card = dir.path().join("card.toml");
+    std::fs::write(&card, &text).unwrap();
+    for name in ["card.toml", "./card.toml,flush_us=900"] {
+        let words = format!("{name} --size 32 --nbd unix:n --kill-at 3");
+        let server = Server::start(dir.path(), &words);
+        let mut client = Client::new(&dir.path().join("n"));
+        assert_eq!(client.write(0, 7), Some(0));
+        assert_eq!(client.flush(), Some(0));
+        client.read(0);
+        let said = server.ended();
+        assert!(said.contains("time of the model"), "{said}");
+        assert_eq!(std::fs::read(&card).unwrap(), text);
+    }
+    let words = ["serve", "--nbd", "unix:n", "--save", "x"];
+    told(on_image(&words, &card), 2, "--save");
+    std::fs::write(&card, "kind = 7").unwrap();
+    told(on_image(&words[..3], &card), 2, "card.toml");
+}
+
 /// The device as a file of FUSE: parts of sectors, a sync, and its end.
 #[test]
 fn a_file_is_the_device() {

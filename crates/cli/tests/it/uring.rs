@@ -361,7 +361,7 @@ fn a_remount_leaves_the_tasks_of_the_volume_on_all_processors() {
 }
 
 /// What a removed file gives back is there for the next one, though the kernel tells of its end
-/// through another way than that of writes (ring-Q3).
+/// by another request, which a later write may overtake (ends-N1).
 #[test]
 fn a_removed_file_makes_room_at_once() {
     for transport in ["dev", "uring"] {

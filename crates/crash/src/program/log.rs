@@ -249,6 +249,22 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
+    /// G2: what the kernel marks by itself is no acknowledgement.
+    #[test]
+    fn the_kernels_own_mark_at_the_end_is_owed_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut tape = Tape::new(Image::new(), disk_caps(1 << 20, true), Room::new(1 << 20));
+        tape.write(Lba(8), 8, Kind::Normal, Some(vec![1; 4096].into()))
+            .unwrap();
+        tape.ack("row".into()).unwrap();
+        tape.ack(END.into()).unwrap();
+        write_log(&tape.recorded("a test").unwrap(), &path, false).unwrap();
+        let back = read(&path, 1 << 20, None).unwrap();
+        let texts: Vec<&str> = back.acks.iter().map(|ack| &ack.text[..]).collect();
+        assert_eq!(texts, ["row"]);
+    }
+
     #[test]
     fn a_recording_begins_behind_its_mark() {
         let (_folder, path) = written();

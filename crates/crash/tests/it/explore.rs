@@ -54,6 +54,24 @@ fn a_small_mix_keeps_its_promises_under_every_preset() {
     }
 }
 
+/// Cases share volumes that are equal, so what a case shows does not depend on those before it.
+#[test]
+fn a_case_is_the_same_whatever_ran_before() {
+    let script = "script:create a; fsync a; write a 0+4k; fsync a; write a 4k+4k; fsync a";
+    let cuts = |scheme: &str, volumes: &mut Volumes| {
+        let setup = case(scheme, script, 3).setup(volumes).unwrap();
+        let explored = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
+        (explored.points, explored.judged)
+    };
+    let mut shared = Volumes::default();
+    for scheme in PRESETS {
+        let alone = cuts(scheme, &mut Volumes::default());
+        assert_eq!(cuts(scheme, &mut shared), alone, "{scheme}");
+    }
+    let [jbd2, fast] = ["jbd2", "fast-commit"].map(|scheme| cuts(scheme, &mut shared));
+    assert_ne!(jbd2, fast, "fast commits are made");
+}
+
 /// A scheduler changes the run, and with it the cuts, but not what a cut may leave: the same rules
 /// judge it. `none` is the run without a scheduler, cut by cut.
 #[test]

@@ -44,12 +44,6 @@ const SET_MTIME: u32 = 1 << 5;
 const SET_ATIME_NOW: u32 = 1 << 7;
 const SET_MTIME_NOW: u32 = 1 << 8;
 
-/// How often and how many times at most the end of removed files is looked for; how many times of
-/// those that are open.
-const FORGET_LOOK: base::Nanos = base::Nanos(1_000_000);
-const FORGET_LOOKS: u32 = 2000;
-const OPEN_LOOKS: u32 = 500;
-
 /// The length of an answer, or an error number.
 type Answer = Result<usize, i32>;
 
@@ -79,23 +73,6 @@ impl Desk {
         }
         let work = || Requester(head.pid).scope(|| self.dispatch(&head, &mut request));
         rt::foreign(work).unwrap_or(Err(libc::EIO))
-    }
-
-    /// Waits for what removed files give back (ring-Q3), where `deaths` were counted before the
-    /// request. False: there was none to wait for. A file that gave its room back between the
-    /// failure of the request and this call needs no waiting, but a second try of the request.
-    pub(super) fn waits_for_room(&self, deaths: u64) -> bool {
-        if !self.server.has_dying(false) {
-            return self.server.deaths() != deaths;
-        }
-        for look in 0..FORGET_LOOKS {
-            // One that is open may stay so, or its closing is under way.
-            if !self.server.has_dying(look >= OPEN_LOOKS) {
-                break;
-            }
-            rt::sleep(FORGET_LOOK);
-        }
-        true
     }
 
     /// Whether this user may use the mount. What the kernel asks without a user is answered.

@@ -12,9 +12,6 @@
 //! - Q2 the ring is agreed on without asynchronous direct transfers, so the kernel itself drops its
 //!   pages after each direct write (fuse-U8). Dropping them here needs a thread beside those of the
 //!   queue, while the entry has to be answered by its own.
-//! - Q3 forgets come through `/dev/fuse`, so a request may overtake the forget of a file that was
-//!   removed before it, whose room it needs. A request without room waits for the end of files that
-//!   were removed lately, and is tried once more.
 //!
 //! An entry has a thread of its own: a request that waits for a commit keeps one entry of its
 //! queue, and the kernel hands the next request to another one, the one used last first. Forgets
@@ -226,15 +223,10 @@ impl Worker {
             }
             let request = entry.delivered();
             let unique = request.head.unique;
-            let deaths = self.desk.server.deaths();
-            let mut answer = match desk::starts_threads(&request) {
+            let answer = match desk::starts_threads(&request) {
                 true => self.answer_unbound(request),
                 false => self.desk.answer(request),
             };
-            // ring-Q3. A request that failed has left its payload as it was.
-            if answer == Err(libc::ENOSPC) && self.desk.waits_for_room(deaths) {
-                answer = self.desk.answer(entry.delivered());
-            }
             next = entry.answer(self.device.as_fd(), unique, answer);
         }
     }

@@ -46,7 +46,7 @@ impl Server {
     /// Those of `chmod(2)`, `chown(2)`, `truncate(2)`, `utimensat(2)`.
     pub fn setattr(&self, caller: Caller, number: u64, change: &Change) -> Result<Attr, Errno> {
         let ino = self.ino(number);
-        self.run(|| {
+        self.run_for_room(|| {
             if change.size.is_some_and(|size| size > OFFSET_MAX) {
                 return Err(Errno::FBig.into());
             }
@@ -152,7 +152,7 @@ impl Server {
     /// # Errors
     /// EOPNOTSUPP; of the file system.
     pub fn set_file_flags(&self, number: u64, flags: FileFlags) -> Result<(), Errno> {
-        self.run(|| self.vfs().fs().set_file_flags(self.ino(number), flags))?;
+        self.run_for_room(|| self.vfs().fs().set_file_flags(self.ino(number), flags))?;
         self.kernel.attributes_changed(number);
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Server {
     /// # Errors
     /// EOPNOTSUPP; of the file system.
     pub fn set_project(&self, number: u64, project: u32) -> Result<(), Errno> {
-        self.run(|| self.vfs().fs().set_project(self.ino(number), project))?;
+        self.run_for_room(|| self.vfs().fs().set_project(self.ino(number), project))?;
         self.kernel.attributes_changed(number);
         Ok(())
     }

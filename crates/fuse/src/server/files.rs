@@ -55,7 +55,7 @@ impl Server {
     /// Those of `open(2)`.
     pub fn open(&self, caller: Caller, number: u64, mode: OpenMode) -> Result<Opened, Errno> {
         let ino = self.ino(number);
-        self.run(|| {
+        self.run_for_room(|| {
             self.vfs().fs().open(ino)?;
             let told = ErrorSeen::at_open(self.write_errors(ino));
             let (handle, pinned) = self.nodes.lock().opened(ino, told, mode.syncs());
@@ -95,7 +95,7 @@ impl Server {
         let last = self.nodes.lock().closed(handle);
         if let Some(ino) = last {
             self.unpin(ino);
-            self.nodes.lock().died(ino);
+            self.died(ino);
         }
     }
 
@@ -235,7 +235,7 @@ impl Server {
         len: u64,
     ) -> Result<(), Errno> {
         let ino = self.ino(number);
-        self.run(|| {
+        self.run_for_room(|| {
             if len == 0 || offset > OFFSET_MAX || len > OFFSET_MAX {
                 return Err(Errno::Inval.into());
             }
@@ -290,7 +290,7 @@ impl Server {
         let (source, target) = (self.ino(from.0), self.ino(to));
         // The answer has 32 bits.
         let len = len.min(1 << 30) as usize;
-        let done = self.run(|| {
+        let done = self.run_for_room(|| {
             self.drop_privileges(target, caller.uid != 0)?;
             let mut buf = vec![0; len.min(COPY_BYTES)];
             let mut done = 0;

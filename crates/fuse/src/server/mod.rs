@@ -1,6 +1,7 @@
 //! The server: answers the requests of a kernel, without knowing its protocol.
 
 mod attrs;
+mod ends;
 mod files;
 mod ioctl;
 mod names;
@@ -14,6 +15,7 @@ pub use files::{OpenMode, Opened};
 pub use remount::{Again, REMOUNT_XATTR, Remount, Remounter};
 
 use base::Ino;
+use ends::Ends;
 use nodes::Nodes;
 use rt::{Mutex, RwLock};
 use std::sync::Arc;
@@ -61,6 +63,7 @@ pub struct Server {
     /// Held to read by each request, and to write while the mount below is exchanged.
     gate: RwLock<()>,
     nodes: Mutex<Nodes>,
+    ends: Ends,
     /// Memory of reads that have been answered.
     buffers: Mutex<Vec<Vec<u8>>>,
     kernel: Arc<dyn KernelCache>,
@@ -100,6 +103,7 @@ impl Server {
             killing: AtomicUsize::new(0),
             killer: Mutex::named("fuse killer", ()),
             nodes: Mutex::named("fuse nodes", Nodes::default()),
+            ends: Ends::new(),
             buffers: Mutex::named("fuse buffers", Vec::new()),
             panicked: AtomicBool::new(false),
             strict,

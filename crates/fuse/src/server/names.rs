@@ -61,33 +61,20 @@ impl Server {
         if self.nodes.lock().forget(ino, lookups) {
             // The kernel waits for no answer to this request.
             let _ = self.run(|| self.vfs().fs().release(ino));
-            self.nodes.lock().died(ino);
+            self.died(ino);
         }
     }
 
-    /// Whether room of a removed file may come yet: the kernel has not forgotten it (`closed`: and
-    /// has it not open either), or is forgetting it.
-    pub(crate) fn has_dying(&self, closed: bool) -> bool {
-        let dying = self.nodes.lock().dying(rt::now(), closed);
-        let fs = self.vfs();
-        // One that has gone already has not given everything back before it is struck off.
-        let nameless = |ino: &Ino| fs.fs().getattr(*ino).map_or(true, |attr| attr.nlink == 0);
-        dying.iter().any(nameless)
-    }
-
-    /// How many removed inodes have given their room back since the mount.
-    pub(crate) fn deaths(&self) -> u64 {
-        self.nodes.lock().deaths()
+    /// An inode that was forgotten or closed has given its room back, if it had no name.
+    pub(super) fn died(&self, ino: Ino) {
+        if self.nodes.lock().died(ino) {
+            self.ends.came();
+        }
     }
 
     /// Removes a name; the kernel forgets the inode later, if that was the last name.
-    fn remove(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        work: impl FnOnce() -> FsResult<()>,
-    ) -> Result<(), Errno> {
-        self.run(|| {
+    fn remove(&self, dir: Ino, name: &[u8], work: impl Fn() -> FsResult<()>) -> Result<(), Errno> {
+        self.run_for_room(|| {
             let ino = self.vfs().fs().lookup(dir, name);
             work()?;
             if let Ok(ino) = ino {
@@ -127,7 +114,7 @@ impl Server {
         rdev: u32,
     ) -> Result<Attr, Errno> {
         let dir = self.ino(dir);
-        self.run(|| {
+        self.run_for_room(|| {
             let kind = match mode & 0o170_000 {
                 0 => FileKind::File,
                 _ => FileKind::from_mode(mode).ok_or(Errno::Inval)?,
@@ -146,7 +133,7 @@ impl Server {
     /// Those of `mkdir(2)`.
     pub fn mkdir(&self, caller: Caller, dir: u64, name: &[u8], mode: u16) -> Result<Attr, Errno> {
         let dir = self.ino(dir);
-        self.run(|| {
+        self.run_for_room(|| {
             let (creds, bit) = self.owner(caller, dir)?;
             let perm = mode & 0o7777 | bit;
             Ok(self.known(self.vfs().mkdir_pinned(dir, name, perm, creds)?))
@@ -165,7 +152,7 @@ impl Server {
         target: &[u8],
     ) -> Result<Attr, Errno> {
         let dir = self.ino(dir);
-        self.run(|| {
+        self.run_for_room(|| {
             let (creds, _) = self.owner(caller, dir)?;
             Ok(self.known(self.vfs().symlink_pinned(dir, name, target, creds)?))
         })
@@ -185,7 +172,7 @@ impl Server {
     /// Those of `link(2)`.
     pub fn link(&self, number: u64, dir: u64, name: &[u8]) -> Result<Attr, Errno> {
         let (ino, dir) = (self.ino(number), self.ino(dir));
-        self.run(|| Ok(self.known(self.vfs().link_pinned(ino, dir, name)?)))
+        self.run_for_room(|| Ok(self.known(self.vfs().link_pinned(ino, dir, name)?)))
     }
 
     /// Removes a name of anything but a directory.

@@ -52,8 +52,6 @@ pub(super) struct Nodes {
     /// Inodes that lost a name lately, with the time; those that the kernel knows until they are
     /// forgotten and gone.
     removed: Map<Ino, Time>,
-    /// How many of those are gone since the mount.
-    deaths: u64,
 }
 
 impl Nodes {
@@ -85,16 +83,10 @@ impl Nodes {
         }
     }
 
-    /// An inode that was forgotten has given its room back, if it had no name.
-    pub fn died(&mut self, ino: Ino) {
-        if self.removed.remove(&ino).is_some() {
-            self.deaths += 1;
-        }
-    }
-
-    /// How many removed inodes have given their room back since the mount.
-    pub fn deaths(&self) -> u64 {
-        self.deaths
+    /// An inode that was forgotten has given its room back, if it had no name. True: it had lost a
+    /// name lately.
+    pub fn died(&mut self, ino: Ino) -> bool {
+        self.removed.remove(&ino).is_some()
     }
 
     /// Inodes that lost a name lately and have not died; `closed`: that are not open either.

@@ -48,7 +48,7 @@ impl Server {
         kill: bool,
     ) -> Result<usize, Errno> {
         let ino = self.ino(number);
-        let n = self.run(|| {
+        let n = self.run_for_room(|| {
             check_end(offset, data.len())?;
             self.drop_privileges(ino, kill)?;
             match self.vfs().write_pinned(ino, offset, data)? {
@@ -75,7 +75,7 @@ impl Server {
         kill: bool,
     ) -> Result<usize, Errno> {
         let ino = self.ino(number);
-        self.run(|| {
+        self.run_for_room(|| {
             check_end(offset, data.len())?;
             self.drop_privileges(ino, kill)?;
             Accepted::scope(|| self.write_pages(ino, offset, data))

@@ -45,7 +45,7 @@ impl Server {
         mode: XattrMode,
     ) -> Result<(), Errno> {
         let ino = self.ino(number);
-        self.run(|| {
+        self.run_for_room(|| {
             check_name(name)?;
             if value.len() > XATTR_VALUE_BYTES_MAX {
                 return Err(Errno::TooBig.into());
@@ -119,7 +119,7 @@ impl Server {
     /// # Errors
     /// Those of `removexattr(2)`.
     pub fn removexattr(&self, number: u64, name: &[u8]) -> Result<(), Errno> {
-        self.run(|| {
+        self.run_for_room(|| {
             check_name(name)?;
             self.vfs().fs().removexattr(self.ino(number), name)
         })

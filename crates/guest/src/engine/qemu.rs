@@ -5,7 +5,8 @@
 //! The host's directories are shared by 9p. A disk is a `virtio-blk` device, which has a volatile
 //! write cache and no FUA, so the kernel turns a FUA write into write and flush; a flush ends in
 //! QEMU, as an image file need not outlive the host. A disk that is served at a socket is a
-//! `vhost-user-blk` device, and the guest's memory is shared with the server.
+//! `vhost-user-blk` device, and the guest's memory is shared with the server; where that server
+//! goes, QEMU looks for another one at the same socket each second, and the guest's requests wait.
 
 use super::{Disk, initrd};
 use crate::modules::{self, Place};
@@ -122,7 +123,7 @@ fn arguments(n: usize, disk: &Disk) -> io::Result<[String; 4]> {
         }
         Disk::VhostUser(socket) => [
             "-chardev".into(),
-            format!("socket,id=d{n},path={}", option(socket)),
+            format!("socket,id=d{n},path={},reconnect=1", option(socket)),
             "-device".into(),
             format!("vhost-user-blk-pci,chardev=d{n},{place}"),
         ],

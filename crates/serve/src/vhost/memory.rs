@@ -11,13 +11,19 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use vm_memory::guest_memory::FileOffset;
-use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+use vm_memory::{AtomicAccess, Bytes, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 /// The memory of a client.
 #[derive(Debug)]
 pub struct Memory {
     map: GuestMemoryMmap,
     regions: Vec<Region>,
+    /// Stores that are left until this server is killed.
+    #[cfg(test)]
+    pub(super) life: Option<std::sync::Arc<std::sync::atomic::AtomicI64>>,
+    /// A guest that acts behind the store of a number there: what it stores where in its file.
+    #[cfg(test)]
+    pub(super) behind: Option<(u64, File, u64, u16)>,
 }
 
 impl Memory {
@@ -36,7 +42,14 @@ impl Memory {
         let mapped = mapped.collect::<Result<Vec<_>, Close>>()?;
         let map = GuestMemoryMmap::from_regions(mapped)
             .map_err(|e| Close::broken(format!("the memory regions: {e}")))?;
-        Ok(Memory { map, regions })
+        Ok(Memory {
+            map,
+            regions,
+            #[cfg(test)]
+            life: None,
+            #[cfg(test)]
+            behind: None,
+        })
     }
 
     /// The guest's address for one of the client's, if so many bytes lie in the region.
@@ -62,27 +75,73 @@ impl Memory {
     /// # Errors
     /// A part is in no region.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Close> {
+        self.live()?;
         let written = self.map.write_slice(bytes, GuestAddress(at));
         written.map_err(|e| Close::broken(format!("writing at {at:#x} of the guest: {e}")))
     }
 
-    /// A number that the guest stores, and all that it stored before.
+    /// A number of a ring that the guest stores, and all that it stored before.
     ///
     /// # Errors
     /// It is in no region, or at an odd address.
     pub fn load(&self, at: u64) -> Result<u16, Close> {
-        let loaded = self.map.load(GuestAddress(at), Ordering::Acquire);
-        (loaded.map(u16::from_le))
-            .map_err(|e| Close::broken(format!("reading at {at:#x} of the guest: {e}")))
+        self.number(at).map(u16::from_le)
     }
 
-    /// Stores a number: who sees it sees all that was written before.
+    /// Stores a number of a ring: who sees it sees all that was written before.
     ///
     /// # Errors
     /// It is in no region, or at an odd address.
     pub fn store(&self, at: u64, value: u16) -> Result<(), Close> {
-        let stored = (self.map).store(value.to_le(), GuestAddress(at), Ordering::Release);
+        self.set_number(at, value.to_le())
+    }
+
+    /// A whole number in the host's byte order, and all that was stored before it.
+    ///
+    /// # Errors
+    /// It is in no region, or not at a multiple of its length.
+    pub fn number<T: AtomicAccess>(&self, at: u64) -> Result<T, Close> {
+        let loaded = self.map.load(GuestAddress(at), Ordering::Acquire);
+        loaded.map_err(|e| Close::broken(format!("reading at {at:#x} of the guest: {e}")))
+    }
+
+    /// Stores a whole number in the host's byte order, behind all that was written before.
+    ///
+    /// # Errors
+    /// It is in no region, or not at a multiple of its length.
+    pub fn set_number<T: AtomicAccess>(&self, at: u64, value: T) -> Result<(), Close> {
+        self.live()?;
+        let stored = (self.map).store(value, GuestAddress(at), Ordering::Release);
+        #[cfg(test)]
+        if let Some((place, file, to, value)) = &self.behind
+            && *place == at
+        {
+            let bytes = value.to_le_bytes();
+            std::os::unix::fs::FileExt::write_all_at(file, &bytes, *to).expect("a file");
+        }
         stored.map_err(|e| Close::broken(format!("writing at {at:#x} of the guest: {e}")))
+    }
+
+    /// In unit tests the end of a server that is killed between two stores.
+    #[cfg(test)]
+    fn live(&self) -> Result<(), Close> {
+        let left = |life: &std::sync::Arc<std::sync::atomic::AtomicI64>| {
+            life.fetch_sub(1, Ordering::Relaxed) > 0
+        };
+        match self.life.as_ref().is_none_or(left) {
+            true => Ok(()),
+            false => Err(Close::broken("killed")),
+        }
+    }
+
+    #[cfg(not(test))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "unit tests have an end"
+    )]
+    fn live(&self) -> Result<(), Close> {
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! length, and file descriptors beside it. Source: `vhost-user.rst` of QEMU's documentation.
 
 use crate::socket::Close;
-use base::bytes::{get_le32, get_le64, put_le32, put_le64};
+use base::bytes::{get_le16, get_le32, get_le64, put_le16, put_le32, put_le64};
 
 /// Bytes of a header.
 pub const HEAD: usize = 12;
@@ -68,6 +68,16 @@ impl Head {
         bytes
     }
 
+    /// An answer that describes memory for notes, as long as the question was.
+    pub fn answer_shape(&self, shape: Shape) -> Vec<u8> {
+        let mut payload = vec![0; self.len.max(SHAPE)];
+        put_le64(&mut payload, 0, shape.bytes);
+        put_le64(&mut payload, 8, shape.offset);
+        put_le16(&mut payload, 16, shape.queues);
+        put_le16(&mut payload, 18, shape.size);
+        self.answer(&payload)
+    }
+
     /// An answer of one number.
     pub fn answer_u64(&self, value: u64) -> Vec<u8> {
         let mut payload = [0; 8];
@@ -98,6 +108,19 @@ pub struct Rings {
     pub used: u64,
     /// Available ring.
     pub avail: u64,
+}
+
+/// Memory in which a server notes what is under way, as messages describe it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Bytes of it in its file; 0 where the client asks for some.
+    pub bytes: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// For how many queues.
+    pub queues: u16,
+    /// Most entries of a queue.
+    pub size: u16,
 }
 
 /// What a client asks.
@@ -139,6 +162,10 @@ pub enum Message {
     GetConfig(usize, usize),
     /// These bytes there.
     SetConfig(usize, Vec<u8>),
+    /// Memory for notes of what is under way.
+    GetInflight(Shape),
+    /// This memory holds the notes, and is to hold them from now on.
+    SetInflight(Shape),
     /// Something that is not known, or was not offered.
     Unknown(u32),
 }
@@ -187,9 +214,29 @@ impl Message {
             21 => Message::SetBackendFd,
             24 => config(payload).map(|(from, bytes)| Message::GetConfig(from, bytes.len()))?,
             25 => config(payload).map(|(from, bytes)| Message::SetConfig(from, bytes.to_vec()))?,
+            31 => shape(payload).map(Message::GetInflight)?,
+            32 => shape(payload).map(Message::SetInflight)?,
             other => Message::Unknown(other),
         })
     }
+}
+
+/// Bytes of a description of memory for notes. QEMU sends 4 more, which mean nothing.
+const SHAPE: usize = 20;
+
+fn shape(payload: &[u8]) -> Result<Shape, Close> {
+    if payload.len() < SHAPE {
+        let len = payload.len();
+        return Err(Close::broken(format!(
+            "memory of what is under way, described in {len} bytes instead of {SHAPE}"
+        )));
+    }
+    Ok(Shape {
+        bytes: get_le64(payload, 0),
+        offset: get_le64(payload, 8),
+        queues: get_le16(payload, 16),
+        size: get_le16(payload, 18),
+    })
 }
 
 /// User Mode Linux sends room for two regions, however many there are: what is behind the last one

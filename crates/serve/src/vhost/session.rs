@@ -5,24 +5,29 @@
 //!   complete; what no longer can be answered is dropped, and the client may ask for it again.
 //! - V3: in write-through mode a write is answered when it is durable; on the way into that mode
 //!   the device is flushed, so that earlier answers are durable too. A guest that knows neither
-//!   flush nor the choice of mode gets write-through.
+//!   flush nor the choice of mode gets write-through. A client that comes back from another server
+//!   has told its choice to that one, and need not repeat it: so it gets write-through, too, until
+//!   it says otherwise. It is known by a queue that has answers when it first starts.
 //! - V4: requests of a client wait while those under way have [`UNDER_WAY_BYTES`] of data. They
 //!   are taken when some of these are answered, without another kick.
+//! - V5: once the server ends, no request is taken: the next server does it, as after a kill. One
+//!   that is taken in the moment before fails with an error.
 
 use super::blk::{self, Asked, Asking, feature};
+use super::inflight::Inflight;
 use super::memory::Memory;
-use super::message::{Head, Message, REGIONS_MAX, Rings};
+use super::message::{Head, Message, REGIONS_MAX, Rings, Shape};
 use super::server::Options;
 use super::virtqueue::Ring;
 use super::wire;
-use crate::socket::{Close, send};
+use crate::socket::Close;
 use crate::{Command, Pending, Served};
 use base::{Bytes, Time};
 use blockdev::DevError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 /// Features that are no matter of the device.
@@ -32,9 +37,10 @@ const EVENT_IDX: u64 = 1 << 29;
 const VERSION_1: u64 = 1 << 32;
 
 /// Features of the protocol: several queues, answers to every message, messages to the client (User
-/// Mode Linux has no interrupt without them), the configuration space.
-const PROTOCOL: u64 = 1 | 1 << 3 | 1 << 5 | 1 << 9;
+/// Mode Linux has no interrupt without them), the configuration space, notes of what is under way.
+const PROTOCOL: u64 = 1 | REPLY_ACK | 1 << 5 | 1 << 9 | INFLIGHT;
 const REPLY_ACK: u64 = 1 << 3;
+const INFLIGHT: u64 = 1 << 12;
 
 /// Bytes of data of a client's requests that are under way, beyond which no other is taken (V4).
 const UNDER_WAY_BYTES: u64 = 64 << 20;
@@ -47,10 +53,15 @@ pub(super) struct Session<'a> {
     features: u64,
     protocol: u64,
     write_back: bool,
+    /// The client has chosen the mode in this session (V3).
+    has_chosen: bool,
     memory: Option<Memory>,
+    inflight: Option<Inflight>,
     queues: Vec<Queue>,
     /// Bytes of the requests that are under way (V4).
     under_way: u64,
+    /// What goes with the next answer.
+    to_send: Option<OwnedFd>,
     /// The way to the client is kept, because it takes its end for that of the device.
     _to_client: Option<OwnedFd>,
 }
@@ -62,6 +73,8 @@ struct Queue {
     kick: Option<OwnedFd>,
     call: Option<OwnedFd>,
     enabled: bool,
+    /// It has worked in this session.
+    has_worked: bool,
     /// Works from the kick on until it is stopped.
     ring: Option<Ring>,
     asked: VecDeque<(Asking, Option<Pending>)>,
@@ -77,9 +90,12 @@ impl<'a> Session<'a> {
             features: 0,
             protocol: 0,
             write_back: true,
+            has_chosen: false,
             memory: None,
+            inflight: None,
             queues: (0..queues).map(|_| Queue::default()).collect(),
             under_way: 0,
+            to_send: None,
             _to_client: None,
         }
     }
@@ -163,26 +179,41 @@ impl<'a> Session<'a> {
 
     /// Submits what the guest offers in a queue; true if something may be left for want of room.
     fn take(&mut self, n: usize) -> Result<bool, Close> {
+        if !self.queues[n].enabled {
+            return Ok(false);
+        }
+        // V4.
+        while self.under_way < UNDER_WAY_BYTES {
+            // V5.
+            if self.served.is_ended() {
+                return Err(Close::ByServer);
+            }
+            if !self.take_one(n)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Submits the next request of a queue; false if there is none.
+    fn take_one(&mut self, n: usize) -> Result<bool, Close> {
         let write_through = self.writes_through();
         let (queue, Some(memory)) = (&mut self.queues[n], &self.memory) else {
             return Ok(false);
         };
-        let (true, Some(ring)) = (queue.enabled, &mut queue.ring) else {
+        let Some(ring) = &mut queue.ring else {
             return Ok(false);
         };
-        // V4.
-        while self.under_way < UNDER_WAY_BYTES {
-            let Some(chain) = ring.take(memory)? else {
-                return Ok(false);
-            };
-            let asking = Asking::parse(chain, memory, self.served, self.options, write_through)?;
-            let pending = match &asking.asked {
-                Asked::Run(command) => Some(self.served.submit(command.clone())),
-                Asked::Answer(..) => None,
-            };
-            self.under_way += asking.bytes;
-            queue.asked.push_back((asking, pending));
-        }
+        let Some(chain) = ring.take(memory)? else {
+            return Ok(false);
+        };
+        let asking = Asking::parse(chain, memory, self.served, self.options, write_through)?;
+        let pending = match &asking.asked {
+            Asked::Run(command) => Some(self.served.submit(command.clone())),
+            Asked::Answer(..) => None,
+        };
+        self.under_way += asking.bytes;
+        queue.asked.push_back((asking, pending));
         Ok(true)
     }
 
@@ -275,7 +306,7 @@ impl<'a> Session<'a> {
             Err(Close::Broken(_)) if acks => head.answer_u64(1),
             _ => Vec::new(),
         };
-        send(self.stream.as_fd(), self.served, None, &answer)?;
+        wire::send(&self.stream, self.served, &answer, self.to_send.take())?;
         outcome.map(|_| ())
     }
 
@@ -287,11 +318,9 @@ impl<'a> Session<'a> {
     ) -> Result<Option<Vec<u8>>, Close> {
         match message {
             Message::GetFeatures => {
-                let own = PROTOCOL_FEATURES | INDIRECT_DESC | EVENT_IDX | VERSION_1;
-                let all = own | blk::features(self.served, self.options);
-                return Ok(Some(head.answer_u64(all)));
+                return Ok(Some(head.answer_u64(self.offered())));
             }
-            Message::SetFeatures(features) => self.features = features,
+            Message::SetFeatures(features) => self.set_features(features)?,
             Message::SetOwner => {}
             Message::GetProtocolFeatures => return Ok(Some(head.answer_u64(PROTOCOL))),
             Message::SetProtocolFeatures(features) => self.protocol = features & PROTOCOL,
@@ -313,7 +342,9 @@ impl<'a> Session<'a> {
             }
             Message::SetVringCall(n, given) => {
                 let call = given.then(|| event(files)).transpose()?;
-                self.queue(n)?.call = call;
+                let queue = self.queue(n)?;
+                queue.call = call;
+                queue.tell_what_was();
             }
             // A queue that breaks ends the connection, which tells more.
             Message::SetVringErr(n, _) => self.queue(n).map(|_| ())?,
@@ -324,6 +355,8 @@ impl<'a> Session<'a> {
                 return Ok(Some(config_answer(head, from, &config[from..from + len])));
             }
             Message::SetConfig(from, bytes) => self.set_config(from, &bytes)?,
+            Message::GetInflight(shape) => return self.make_inflight(head, shape).map(Some),
+            Message::SetInflight(shape) => self.set_inflight(shape, files)?,
             Message::Unknown(request) => {
                 return Err(Close::broken(format!(
                     "request {request}, which is unknown"
@@ -333,9 +366,60 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
+    fn offered(&self) -> u64 {
+        let own = PROTOCOL_FEATURES | INDIRECT_DESC | EVENT_IDX | VERSION_1;
+        own | blk::features(self.served, self.options)
+    }
+
+    /// What the client has agreed on with an earlier server, this one may not know: it would take
+    /// rings of one layout for those of another.
+    fn set_features(&mut self, features: u64) -> Result<(), Close> {
+        let unknown = features & !self.offered();
+        if unknown != 0 {
+            return Err(Close::broken(format!(
+                "features {unknown:#x}, which were not offered"
+            )));
+        }
+        self.features = features;
+        Ok(())
+    }
+
     fn queue(&mut self, n: usize) -> Result<&mut Queue, Close> {
         let all = self.queues.len();
         (self.queues.get_mut(n)).ok_or_else(|| Close::broken(format!("queue {n}; there are {all}")))
+    }
+
+    /// Makes memory for notes of what is under way, in the queues that start from now on.
+    fn make_inflight(&mut self, head: &Head, asked: Shape) -> Result<Vec<u8>, Close> {
+        self.may_note()?;
+        let (inflight, shape, file) = Inflight::make(asked, self.queues.len())?;
+        self.inflight = Some(inflight);
+        self.to_send = Some(file);
+        Ok(head.answer_shape(shape))
+    }
+
+    /// The same in memory that the client brings, with what an earlier server left there.
+    fn set_inflight(&mut self, shape: Shape, mut files: Vec<OwnedFd>) -> Result<(), Close> {
+        self.may_note()?;
+        let (Some(file), true) = (files.pop(), files.is_empty()) else {
+            return Err(Close::broken(
+                "memory of what is under way without its file",
+            ));
+        };
+        self.inflight = Some(Inflight::map(shape, file, self.queues.len())?);
+        Ok(())
+    }
+
+    fn may_note(&self) -> Result<(), Close> {
+        if self.protocol & INFLIGHT == 0 {
+            return Err(Close::broken("notes of what is under way, not agreed upon"));
+        }
+        match self.queues.iter().any(|queue| queue.ring.is_some()) {
+            true => Err(Close::broken(
+                "notes of what is under way for queues that work",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Replaces the memory; queues that work go on in the new one (V2).
@@ -350,9 +434,9 @@ impl<'a> Session<'a> {
         }
         let memory = Memory::map(regions, files)?;
         let events = self.features & EVENT_IDX != 0;
-        for queue in &mut self.queues {
+        for (n, queue) in self.queues.iter_mut().enumerate() {
             if queue.ring.is_some() {
-                queue.ring = Some(queue.place(&memory, events)?);
+                queue.ring = Some(queue.place(n, &memory, self.inflight.as_ref(), events)?);
             }
         }
         self.memory = Some(memory);
@@ -368,17 +452,30 @@ impl<'a> Session<'a> {
         };
         let events = self.features & EVENT_IDX != 0;
         let queue = &mut self.queues[n];
-        queue.ring = Some(queue.place(memory, events)?);
+        let ring = queue.place(n, memory, self.inflight.as_ref(), events)?;
+        let comes_back = !std::mem::replace(&mut queue.has_worked, true) && ring.base() != 0;
+        if comes_back && !self.has_chosen {
+            // V3.
+            self.write_back = false;
+        }
+        queue.ring = Some(ring);
         queue.kick = Some(kick);
+        queue.tell_what_was();
         // Without features of the protocol there is no message that enables.
         queue.enabled |= !negotiated;
         Ok(())
     }
 
-    /// Stops a queue (V2) and tells its base.
+    /// Stops a queue (V2) and tells its base, which says nothing of what is done again: that is
+    /// done before.
     fn stop(&mut self, head: &Head, n: usize) -> Result<Vec<u8>, Close> {
         self.queue(n)?;
         self.finish_asked(n)?;
+        // One at a time, so it needs no room that another queue may hold.
+        while self.queues[n].ring.as_ref().is_some_and(Ring::is_behind) {
+            self.take_one(n)?;
+            self.finish_asked(n)?;
+        }
         let queue = &mut self.queues[n];
         let base = queue.ring.take().map_or(0, |ring| ring.base());
         queue.kick = None;
@@ -404,6 +501,7 @@ impl<'a> Session<'a> {
             flushed.map_err(|e| Close::broken(e.to_string()))?;
         }
         self.write_back = write_back;
+        self.has_chosen = true;
         Ok(())
     }
 }
@@ -413,10 +511,26 @@ impl Queue {
         self.ring.is_some() && self.enabled
     }
 
-    fn place(&self, memory: &Memory, events: bool) -> Result<Ring, Close> {
+    /// Finds queue number `n` in the memory.
+    fn place(
+        &self,
+        n: usize,
+        memory: &Memory,
+        inflight: Option<&Inflight>,
+        events: bool,
+    ) -> Result<Ring, Close> {
         let rings = self.rings;
         let rings = rings.ok_or_else(|| Close::broken("a queue that is nowhere"))?;
-        Ring::new(self.size, rings, memory, events)
+        let notes = inflight.map(|inflight| inflight.notes(n)).transpose()?;
+        Ring::new(self.size, rings, memory, events, notes)
+    }
+
+    /// Tells of answers that a server before this one may have left untold (inflight-I6).
+    fn tell_what_was(&self) {
+        if let (Some(_), Some(call)) = (&self.ring, &self.call) {
+            // A full counter is a call that was not taken yet.
+            let _ = rustix::io::write(call, &1u64.to_ne_bytes());
+        }
     }
 }
 

@@ -6,17 +6,21 @@
 //!   up, and a chain that breaks this is refused.
 //! - R3: chains are answered in the order in which they were offered. So the used index tells how
 //!   many are done, and after a reconnection work goes on at this index: what was offered and has
-//!   no answer is done again. No later write was answered that this could undo.
+//!   no answer is done again. No later write was answered that this could undo. Where the client
+//!   keeps notes of what is under way ([`super::inflight`]), these say it instead, because the
+//!   server before this one may have answered in another order.
 //! - R4: of a queue no more chains are under way than it has entries: an honest guest has a
 //!   descriptor for each, and one that offers more is let go.
 //! - R5: with event indices the guest is told of answers only where it wants to be, but always of
 //!   the first one; and it is asked for a kick before the last look at what it offers, so no offer
 //!   is left without a kick.
 
+use super::inflight::Notes;
 use super::memory::Memory;
 use super::message::Rings;
 use crate::socket::Close;
 use base::bytes::{get_le16, get_le32, get_le64, put_le32};
+use std::collections::VecDeque;
 
 /// Most descriptors of a chain (R1), indirect ones included.
 pub const CHAIN_MAX: usize = 1024;
@@ -64,14 +68,25 @@ pub struct Ring {
     events: bool,
     /// The used index when the guest was last told, or could have been; none before the first time.
     told: Option<u16>,
+    /// Where it is noted what is under way.
+    notes: Option<Notes>,
+    /// Chains that an earlier server had taken and not answered.
+    again: VecDeque<u16>,
 }
 
 impl Ring {
-    /// Goes on where the used index stands (R3); with `events` by event indices (R5).
+    /// Goes on where the used index stands (R3), or as the notes say; with `events` by event
+    /// indices (R5).
     ///
     /// # Errors
-    /// It has no possible size, or does not lie in the memory.
-    pub fn new(size: u32, rings: Rings, memory: &Memory, events: bool) -> Result<Ring, Close> {
+    /// It has no possible size, or does not lie in the memory, or the notes contradict it.
+    pub fn new(
+        size: u32,
+        rings: Rings,
+        memory: &Memory,
+        events: bool,
+        mut notes: Option<Notes>,
+    ) -> Result<Ring, Close> {
         if !size.is_power_of_two() || size > SIZE_MAX {
             return Err(Close::broken(format!("a queue of {size} entries")));
         }
@@ -83,16 +98,34 @@ impl Ring {
             })
         };
         let used = place(rings.used, 6 + 8 * n, 4)?;
+        let desc = place(rings.desc, DESC * n, DESC)?;
+        let avail = place(rings.avail, 6 + 2 * n, 2)?;
+        // A server that polls has told the guest not to kick, and may be gone.
+        memory.store(used, 0)?;
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         let done = memory.load(used + 2)?;
+        let again = match &mut notes {
+            Some(notes) => notes.recover(size as u16, done)?,
+            None => VecDeque::new(),
+        };
+        let (under_way, open) = (again.len(), memory.load(avail + 2)?.wrapping_sub(done));
+        // inflight-I4.
+        if under_way > usize::from(open) {
+            return Err(Close::broken(format!(
+                "notes of {under_way} requests under way in a queue that offers {open}"
+            )));
+        }
         Ok(Ring {
             size: size as u16,
-            desc: place(rings.desc, DESC * n, DESC)?,
-            avail: place(rings.avail, 6 + 2 * n, 2)?,
+            desc,
+            avail,
             used,
-            next_avail: done,
+            next_avail: done.wrapping_add(under_way as u16),
             next_used: done,
             events,
             told: None,
+            notes,
+            again,
         })
     }
 
@@ -101,11 +134,19 @@ impl Ring {
         self.next_used
     }
 
+    /// True while chains are left that an earlier server had taken.
+    pub fn is_behind(&self) -> bool {
+        !self.again.is_empty()
+    }
+
     /// The next chain that the guest offers.
     ///
     /// # Errors
     /// The ring or the chain makes no sense (R1, R2).
     pub fn take(&mut self, memory: &Memory) -> Result<Option<Chain>, Close> {
+        if let Some(head) = self.again.pop_front() {
+            return self.chain(head, memory).map(Some);
+        }
         let mut offered = memory.load(self.avail + 2)?;
         if offered == self.next_avail && self.events {
             // R5: the guest reads the event index after it has stored its own index.
@@ -128,7 +169,11 @@ impl Ring {
         let at = u64::from(self.next_avail % self.size);
         let mut head = [0; 2];
         memory.read(self.avail + 4 + 2 * at, &mut head)?;
-        let chain = self.chain(get_le16(&head, 0), memory)?;
+        let head = get_le16(&head, 0);
+        let chain = self.chain(head, memory)?;
+        if let Some(notes) = &mut self.notes {
+            notes.taken(head)?;
+        }
         self.next_avail = self.next_avail.wrapping_add(1);
         Ok(Some(chain))
     }
@@ -191,9 +236,16 @@ impl Ring {
         put_le32(&mut entry, 0, u32::from(head));
         put_le32(&mut entry, 4, len);
         let at = u64::from(self.next_used % self.size);
+        if let Some(notes) = &self.notes {
+            notes.answering(head)?;
+        }
         memory.write(self.used + 4 + 8 * at, &entry)?;
         self.next_used = self.next_used.wrapping_add(1);
-        memory.store(self.used + 2, self.next_used)
+        memory.store(self.used + 2, self.next_used)?;
+        match &self.notes {
+            Some(notes) => notes.answered(head, self.next_used),
+            None => Ok(()),
+        }
     }
 
     /// Whether the guest wants to be told of the answers since the last time that it was asked.
@@ -219,7 +271,36 @@ fn is_passed(wanted: u16, old: u16, new: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_passed;
+    use super::*;
+    use crate::vhost::message::Region;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use std::fs::File;
+
+    /// R5: the guest offers between the store of the event index and the last look, and does not
+    /// kick, because it has read the index before.
+    #[test]
+    fn an_offer_before_the_last_look_is_taken_without_a_kick() {
+        const MEMORY: u64 = 0x1000;
+        let rings = Rings {
+            desc: 0,
+            avail: 0x400,
+            used: 0x800,
+        };
+        let file: File = (memfd_create("test", MemfdFlags::CLOEXEC).unwrap()).into();
+        ftruncate(&file, MEMORY).unwrap();
+        let region = Region {
+            guest: 0,
+            len: MEMORY,
+            user: 0,
+            offset: 0,
+        };
+        let own = file.try_clone().unwrap().into();
+        let mut memory = Memory::map(vec![region], vec![own]).unwrap();
+        let mut ring = Ring::new(4, rings, &memory, true, None).unwrap();
+        assert!(ring.take(&memory).unwrap().is_none());
+        memory.behind = Some((0x800 + 4 + 8 * 4, file, 0x402, 1));
+        assert!(ring.take(&memory).unwrap().is_some());
+    }
 
     #[test]
     fn an_event_index_is_passed_across_the_end_of_numbers_too() {

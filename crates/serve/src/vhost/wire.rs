@@ -2,11 +2,14 @@
 
 use super::message::{HEAD, Head, REGIONS_MAX};
 use crate::Served;
-use crate::socket::{Close, wait};
+use crate::socket::{self, Close, wait};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
-use std::io::IoSliceMut;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -57,4 +60,32 @@ fn fill(
         buf = &mut buf[read.bytes..];
     }
     Ok(())
+}
+
+/// Sends an answer, and the descriptor that goes with its first byte.
+pub fn send(
+    stream: &UnixStream,
+    served: &Served,
+    mut bytes: &[u8],
+    file: Option<OwnedFd>,
+) -> Result<(), Close> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    while let (Some(file), false) = (&file, bytes.is_empty()) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        let fds = [file.as_fd()];
+        if !beside.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(Close::broken("no room for a descriptor beside an answer"));
+        }
+        match sendmsg(stream, &[IoSlice::new(bytes)], &mut beside, flags) {
+            Ok(sent) => {
+                bytes = &bytes[sent..];
+                break;
+            }
+            Err(Errno::AGAIN) => wait(stream.as_fd(), served, PollFlags::OUT)?,
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Close::ByClient),
+        }
+    }
+    socket::send(stream.as_fd(), served, None, bytes)
 }

@@ -86,14 +86,22 @@ impl BlockDevice for Spy {
 
 /// Serves a device by vhost-user while `client` runs; what the server told.
 pub fn by_vhost(served: Served, client: impl FnOnce(&std::path::Path)) -> Vec<String> {
+    by_vhost_with(served, &vhost::Options::default(), client)
+}
+
+/// The same with options.
+pub fn by_vhost_with(
+    served: Served,
+    options: &vhost::Options,
+    client: impl FnOnce(&std::path::Path),
+) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     let server = vhost::Server::bind(&socket).unwrap();
     let served = Arc::new(served);
-    let serving = served.clone();
+    let (serving, options) = (served.clone(), options.clone());
     let thread = rt::spawn("server", move || {
         let mut told = Vec::new();
-        let options = vhost::Options::default();
         let tell = &mut |why: &str| told.push(why.to_string());
         server.run(&serving, &options, tell).unwrap();
         told

@@ -3,9 +3,12 @@
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 use std::fs::File;
-use std::io::{IoSlice, Read, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -55,6 +58,8 @@ pub struct Frontend {
     call: OwnedFd,
     offered: u16,
     taken: u16,
+    /// Memory for notes of what is under way, and how it was described.
+    pub notes: Option<(Vec<u8>, File)>,
 }
 
 impl Frontend {
@@ -70,6 +75,7 @@ impl Frontend {
             call: event(),
             offered: 0,
             taken: 0,
+            notes: None,
         }
     }
 
@@ -83,26 +89,82 @@ impl Frontend {
     /// Connects anew with the memory of `before`, as a client does after a lost connection.
     pub fn again(socket: &Path, before: Frontend, features: u64) -> Frontend {
         let mut client = before;
-        // The former connection ends here.
-        client.stream = UnixStream::connect(socket).unwrap();
+        client.come_back(socket);
         client.set_up(features);
         client
     }
 
+    /// Connects anew, which ends the former connection.
+    pub fn come_back(&mut self, socket: &Path) {
+        self.stream = UnixStream::connect(socket).unwrap();
+    }
+
+    /// The same with notes of what is under way, which the server makes.
+    pub fn noted(socket: &Path, features: u64) -> Frontend {
+        let mut client = Frontend::connect(socket);
+        client.agree(features);
+        client.ask_for_notes(1, SIZE);
+        client.set_up_queue();
+        client
+    }
+
     fn set_up(&mut self, features: u64) {
+        self.agree(features);
+        self.set_up_queue();
+    }
+
+    /// Agrees upon features.
+    pub fn agree(&mut self, features: u64) {
         let offered = self.ask(1, &[]);
         assert_ne!(offered & 1 << 30, 0, "features of the protocol");
         self.tell(2, &(features | 1 << 30 | 1 << 32).to_le_bytes(), &[]);
         let protocol = self.ask(15, &[]);
         self.tell(16, &protocol.to_le_bytes(), &[]);
         self.tell(3, &[], &[]);
+    }
+
+    /// Asks for memory for notes; false if the server lets go. 24 bytes, as QEMU sends.
+    pub fn ask_for_notes(&mut self, queues: u16, size: u16) -> bool {
+        let mut shape = vec![0; 24];
+        shape[16..18].copy_from_slice(&queues.to_le_bytes());
+        shape[18..20].copy_from_slice(&size.to_le_bytes());
+        self.raw(&message(31, 1, &shape), &[]);
+        let mut answer = [0; 36];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let iov = &mut [IoSliceMut::new(&mut answer)];
+        let read = recvmsg(&self.stream, iov, &mut beside, RecvFlags::WAITALL);
+        if !read.is_ok_and(|read| read.bytes == 36) {
+            return false;
+        }
+        let files = beside.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(files) => files.collect(),
+            _ => Vec::new(),
+        });
+        let mut files: Vec<OwnedFd> = files.collect();
+        assert_eq!((answer[0], files.len()), (31, 1), "one file");
+        let file = files.pop().expect("it was counted").into();
+        self.notes = Some((answer[12..].to_vec(), file));
+        true
+    }
+
+    /// Shares memory, notes if there are some, and queue 0.
+    pub fn set_up_queue(&mut self) {
+        assert_eq!(self.start_queue(), Some(0));
+    }
+
+    /// The same; the last answer of the server, if it does not let go.
+    pub fn start_queue(&mut self) -> Option<u64> {
+        if let Some((shape, file)) = &self.notes {
+            self.tell(32, shape, &[file.as_fd()]);
+        }
         self.share(&region(MEMORY), None);
         self.tell(8, &pair(0, u32::from(SIZE)), &[]);
         self.tell(10, &pair(0, 0), &[]);
         self.tell(9, &rings(USER, USER + USED, USER + AVAIL), &[]);
         self.tell_fd(13, &0u64.to_le_bytes(), 1);
         self.tell_fd(12, &0u64.to_le_bytes(), 0);
-        assert_eq!(self.ack(18, &pair(0, 1)), Some(0));
+        self.ack(18, &pair(0, 1))
     }
 
     /// Sends the table of one memory region, with room for two, as User Mode Linux does.
@@ -204,6 +266,52 @@ impl Frontend {
         );
         self.offered = self.offered.wrapping_add(1);
         self.announce(self.offered);
+    }
+
+    /// Offers a write of one block in a place of its own, one of 16: descriptors from
+    /// `3 * place` on.
+    pub fn offer_write(&mut self, place: u16, sector: u64, block: &[u8; 4096]) {
+        let at = BUFFERS + u64::from(place) * 0x2000;
+        let mut head = vec![0; 16];
+        head[..4].copy_from_slice(&1u32.to_le_bytes());
+        head[8..].copy_from_slice(&sector.to_le_bytes());
+        self.put(at, &head);
+        self.put(at + 0x20, &[0xff]);
+        self.put(at + 0x1000, block);
+        let first = 3 * place;
+        let parts = [
+            (at, 16, NEXT),
+            (at + 0x1000, 4096, NEXT),
+            (at + 0x20, 1, WRITE),
+        ];
+        for (n, (at, len, flags)) in (first..).zip(parts) {
+            let next = n + 1;
+            let desc = Desc {
+                at,
+                len,
+                flags,
+                next,
+            };
+            self.put(16 * u64::from(n), &desc.bytes());
+        }
+        let entry = AVAIL + 4 + 2 * u64::from(self.offered % SIZE);
+        self.put(entry, &first.to_le_bytes());
+        self.offered = self.offered.wrapping_add(1);
+        self.announce(self.offered);
+    }
+
+    /// Answers chains as a server would.
+    pub fn answer_by_hand(&mut self, heads: &[u32]) {
+        for (n, head) in (0u16..).zip(heads) {
+            self.put(USED + 4 + 8 * u64::from(n), &head.to_le_bytes());
+        }
+        self.taken = heads.len() as u16;
+        self.put(USED + 2, &self.taken.to_le_bytes());
+    }
+
+    /// The status of the write in a place.
+    pub fn status(&self, place: u16) -> u8 {
+        self.get(BUFFERS + u64::from(place) * 0x2000 + 0x20, 1)[0]
     }
 
     /// Stores the index of what is offered, and kicks.

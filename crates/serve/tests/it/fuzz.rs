@@ -1,4 +1,4 @@
-//! The clients that send anything, 100,000 of them: what 64 of each do in the short suite.
+//! The clients that send anything, 130,000 of them: what 32 or 64 of each do in the short suite.
 
 use crate::{nbd, vhost};
 use proptest::prelude::*;
@@ -33,4 +33,16 @@ fn many_requests_of_nbd() {
 #[ignore = "minutes"]
 fn many_messages_of_vhost_user() {
     many(40_000, &vhost::any_messages(), vhost::bears_messages);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn many_rings() {
+    many(20_000, &vhost::any_tables(), vhost::bears_rings);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn much_memory_that_changes_meanwhile() {
+    many(10_000, &vhost::any_pokes(), vhost::bears_pokes);
 }

@@ -9,6 +9,7 @@ use crate::frontend::{
 use base::{Nanos, Time};
 use proptest::prelude::*;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use varve_serve::{Command, Served};
 
@@ -465,90 +466,165 @@ proptest! {
         bears_messages(case)?;
     }
 
-    /// Any table of descriptors, offered in any order, most of it near what makes sense.
     #[test]
-    fn any_rings(
-        table in prop::collection::vec(
-            (0u64..0x30, prop_oneof![Just(16u32), Just(1), Just(512), any::<u32>()], 0u16..8, 0u16..8),
-            1..8,
-        ),
-        heads in prop::collection::vec(0u16..9, 1..6),
-        kinds in prop::collection::vec(any::<u8>(), 64),
-        far in any::<u64>(),
-        events in any::<bool>(),
-        wanted in any::<u16>(),
-    ) {
-        let spy = Spy::new(true);
-        by_vhost(served(&spy), |socket| {
-            let features = if events { WITH_FLUSH | EVENT_IDX } else { WITH_FLUSH };
-            let mut client = Frontend::ready(socket, features);
-            client.want(wanted);
-            client.put(BUFFERS, &kinds.iter().map(|kind| kind % 16).collect::<Vec<_>>());
-            let table: Vec<Desc> = table
-                .iter()
-                .map(|&(at, len, flags, next)| {
-                    let at = if at == 0x2f { far } else { BUFFERS + 16 * at };
-                    desc(at, len, flags, next)
-                })
-                .collect();
-            for head in &heads {
-                client.offer(&table, *head);
-            }
-            // Each is answered, or the connection ends, whether the client hears of it or not.
-            client.settle(heads.len() as u16);
-            drop(client);
-            works(socket);
-        });
-        // The device saw nothing that lies outside of it.
-        for seen in spy.seen() {
-            if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
-                prop_assert!(lba + n <= BYTES / 512);
-            }
-        }
+    fn any_rings(case in any_tables()) {
+        bears_rings(case)?;
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// A guest that changes rings, descriptors and requests while they are worked on, and announces
-    /// what it likes: it is answered or let go, and nothing outside of the device is touched.
     #[test]
-    fn memory_that_changes_meanwhile(
-        pokes in prop::collection::vec((0u64..0x4000, any::<u8>(), any::<bool>()), 1..400),
-        buffers in prop::collection::vec((0u64..0x60, any::<u8>()), 0..100),
-        indices in prop::collection::vec(any::<u16>(), 1..20),
-        events in any::<bool>(),
-    ) {
-        let spy = Spy::new(true);
-        by_vhost(served(&spy), |socket| {
-            let features = if events { WITH_FLUSH | EVENT_IDX } else { WITH_FLUSH };
-            let mut client = Frontend::ready(socket, features);
-            for _ in 0..8 {
-                client.request(OUT, 8, &[1; 512], 0);
-            }
-            let mut announced = indices.iter();
-            for (n, (at, byte, ring)) in pokes.iter().enumerate() {
-                // In the table of descriptors, or in one of the rings.
-                let at = if *ring { *at } else { *at % 0x400 };
-                client.put(at, &[*byte]);
-                if let Some((at, byte)) = buffers.get(n) {
-                    client.put(BUFFERS + at, &[*byte]);
-                }
-                if n % 16 == 0 {
-                    let open = client.answered().wrapping_add(announced.next().map_or(1, |i| i % 64));
-                    client.announce(open);
-                }
-            }
-            drop(client);
-            works(socket);
-        });
-        for seen in spy.seen() {
-            if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
-                prop_assert!(lba + n <= BYTES / 512);
-            }
+    fn memory_that_changes_meanwhile(case in any_pokes()) {
+        bears_pokes(case)?;
+    }
+}
+
+/// A table of descriptors, and who offers it how.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    table: Vec<(u64, u32, u16, u16)>,
+    heads: Vec<u16>,
+    kinds: Vec<u8>,
+    far: u64,
+    events: bool,
+    wanted: u16,
+}
+
+/// Any table of descriptors, offered in any order, most of it near what makes sense.
+pub fn any_tables() -> impl Strategy<Value = Tables> {
+    let len = prop_oneof![Just(16u32), Just(1), Just(512), any::<u32>()];
+    let table = prop::collection::vec((0u64..0x30, len, 0u16..8, 0u16..8), 1..8);
+    let heads = prop::collection::vec(0u16..9, 1..6);
+    let kinds = prop::collection::vec(any::<u8>(), 64);
+    let all = (
+        table,
+        heads,
+        kinds,
+        any::<u64>(),
+        any::<bool>(),
+        any::<u16>(),
+    );
+    all.prop_map(|(table, heads, kinds, far, events, wanted)| Tables {
+        table,
+        heads,
+        kinds,
+        far,
+        events,
+        wanted,
+    })
+}
+
+/// The device saw nothing that lies outside of it.
+fn stays_inside(spy: &Spy) -> Result<(), TestCaseError> {
+    for seen in spy.seen() {
+        if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
+            prop_assert!(lba + n <= BYTES / 512);
         }
     }
+    Ok(())
+}
+
+/// Each offer is answered, or the connection ends.
+pub fn bears_rings(case: Tables) -> Result<(), TestCaseError> {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let features = if case.events {
+            WITH_FLUSH | EVENT_IDX
+        } else {
+            WITH_FLUSH
+        };
+        let mut client = Frontend::ready(socket, features);
+        client.want(case.wanted);
+        client.put(
+            BUFFERS,
+            &case.kinds.iter().map(|kind| kind % 16).collect::<Vec<_>>(),
+        );
+        let table: Vec<Desc> = (case.table.iter())
+            .map(|&(at, len, flags, next)| {
+                let at = if at == 0x2f {
+                    case.far
+                } else {
+                    BUFFERS + 16 * at
+                };
+                desc(at, len, flags, next)
+            })
+            .collect();
+        for head in &case.heads {
+            client.offer(&table, *head);
+        }
+        // Whether the client hears of it or not.
+        client.settle(case.heads.len() as u16);
+        drop(client);
+        works(socket);
+    });
+    stays_inside(&spy)
+}
+
+/// What a guest stores while it is served, byte by byte.
+#[derive(Clone, Debug)]
+pub struct Pokes {
+    rings: Vec<(u64, u8, bool)>,
+    buffers: Vec<(u64, u8)>,
+    notes: Vec<(u64, u8)>,
+    indices: Vec<u16>,
+    events: bool,
+}
+
+/// A guest that changes rings, descriptors, requests and the notes of what is under way while they
+/// are worked on, and announces what it likes.
+pub fn any_pokes() -> impl Strategy<Value = Pokes> {
+    let rings = prop::collection::vec((0u64..0x4000, any::<u8>(), any::<bool>()), 1..400);
+    let buffers = prop::collection::vec((0u64..0x60, any::<u8>()), 0..100);
+    let notes = prop::collection::vec((0u64..0x200, any::<u8>()), 0..100);
+    let indices = prop::collection::vec(any::<u16>(), 1..20);
+    let all = (rings, buffers, notes, indices, any::<bool>());
+    all.prop_map(|(rings, buffers, notes, indices, events)| Pokes {
+        rings,
+        buffers,
+        notes,
+        indices,
+        events,
+    })
+}
+
+/// It is answered or let go, and so is the next client with what it left of the notes.
+pub fn bears_pokes(case: Pokes) -> Result<(), TestCaseError> {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let features = if case.events {
+            WITH_FLUSH | EVENT_IDX
+        } else {
+            WITH_FLUSH
+        };
+        let mut client = Frontend::noted(socket, features);
+        for _ in 0..8 {
+            client.request(OUT, 8, &[1; 512], 0);
+        }
+        let mut announced = case.indices.iter();
+        for (n, (at, byte, ring)) in case.rings.iter().enumerate() {
+            // In the table of descriptors, or in one of the rings.
+            let at = if *ring { *at } else { *at % 0x400 };
+            client.put(at, &[*byte]);
+            if let Some((at, byte)) = case.buffers.get(n) {
+                client.put(BUFFERS + at, &[*byte]);
+            }
+            if let (Some((at, byte)), Some((_, file))) = (case.notes.get(n), &client.notes) {
+                file.write_all_at(&[*byte], *at).unwrap();
+            }
+            if n % 16 == 0 {
+                let next = announced.next().map_or(1, |i| i % 64);
+                client.announce(client.answered().wrapping_add(next));
+            }
+        }
+        client.come_back(socket);
+        client.agree(features);
+        client.start_queue();
+        drop(client);
+        works(socket);
+    });
+    stays_inside(&spy)
 }
 
 #[test]

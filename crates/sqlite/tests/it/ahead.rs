@@ -3,15 +3,20 @@
 use crate::common::{connect, integrity};
 use std::sync::Arc;
 use testkit::model::ModelFs;
+use testkit::spy::SpyFs;
 use varve_sqlite::{Options, Registration, register, rusqlite};
-use vfs::{OpenFlags, Vfs};
+use vfs::{FileSystem, OpenFlags, Vfs};
 
 const TRANSACTIONS: i64 = 60;
 /// A sync of a log whose file has grown makes the file system commit.
 const GROWTHS_MAX: usize = 8;
 
 fn place() -> (Arc<Vfs>, Registration) {
-    let vfs = Vfs::new(ModelFs::new());
+    place_on(ModelFs::new())
+}
+
+fn place_on(fs: Arc<dyn FileSystem>) -> (Arc<Vfs>, Registration) {
+    let vfs = Vfs::new(fs);
     let options = Options {
         extend_logs: true,
         ..Options::default()
@@ -115,6 +120,48 @@ fn connections_see_the_log_as_long_as_it_is() {
     integrity(&a);
     a.close().unwrap();
     b.close().unwrap();
+    sqlite.unregister().unwrap();
+    vfs.unmount().unwrap();
+}
+
+/// sqlite-vfs-ahead-A3: where there is no room for zeros there is room for transactions, until they
+/// have none themselves.
+#[test]
+fn zeros_take_no_room_from_transactions() {
+    const PAGES: u64 = 40;
+    // A page of the table with its header.
+    const FRAME: u64 = 24 + 4096;
+    let spy = SpyFs::new(ModelFs::new());
+    let (vfs, sqlite) = place_on(spy.clone());
+    let db = connect(&sqlite, "wal", "full");
+    db.execute_batch("CREATE TABLE t(v)").unwrap();
+    spy.set_without_room(PAGES..1 << 40);
+    let (mut done, mut without) = (0, 0);
+    let mut before = size(&vfs, b"/t.db-wal");
+    while db
+        .execute_batch("INSERT INTO t VALUES(hex(randomblob(50)))")
+        .is_ok()
+    {
+        done += 1;
+        let log = bytes(&vfs, b"/t.db-wal");
+        let now = log.len() as u64;
+        if now > before && now + FRAME > (PAGES - 2) * 4096 {
+            // Zeros as long as the log have no room here.
+            assert!(!log.ends_with(&[0; 24]), "zeros keep the room that is left");
+            without += 1;
+        }
+        before = now;
+    }
+    assert!(
+        without > 0 && before + 2 * FRAME > PAGES * 4096,
+        "{done}, {before}"
+    );
+    assert_eq!(count(&db), done);
+    spy.set_without_room(0..0);
+    insert(&db);
+    assert_eq!(count(&db), done + 1);
+    integrity(&db);
+    db.close().unwrap();
     sqlite.unregister().unwrap();
     vfs.unmount().unwrap();
 }
