@@ -164,14 +164,18 @@ pub mod f2fs {
     /// Changing a node block in memory, under the lock of their table (`f2fs/node-edit`).
     pub const NODE_EDIT: Nanos = Nanos(79);
 
-    /// Making an empty file, under the directory's lock (`f2fs/create`).
-    pub const CREATE: Nanos = Nanos(1_170);
-    /// Making a directory, under its parent's lock (`f2fs/mkdir`).
-    pub const MKDIR: Nanos = Nanos(1_520);
-    /// Taking a name away, under the locks of directory and inode (`f2fs/unlink`).
+    /// Making an empty file, under the directory's lock (`f2fs/create-plain`).
+    pub const CREATE: Nanos = Nanos(1_500);
+    /// Making a directory, under its parent's lock (`f2fs/mkdir-plain`).
+    pub const MKDIR: Nanos = Nanos(1_590);
+    /// Taking a name from an inode that stays or is freed later, under the locks of directory and
+    /// inode (`f2fs/unlink`).
     pub const UNLINK: Nanos = Nanos(1_850);
-    /// Taking the name of a directory away, under the locks of both (`f2fs/rmdir`).
-    pub const RMDIR: Nanos = Nanos(940);
+    /// The same where the inode is freed with its name; freeing it comes on top
+    /// (`f2fs/unlink-plain`).
+    pub const UNLINK_LAST: Nanos = Nanos(480);
+    /// Taking the name of a directory away, under the locks of both (`f2fs/rmdir-plain`).
+    pub const RMDIR: Nanos = Nanos(600);
     /// Freeing an inode without a name, under its own lock (`f2fs/evict-empty`).
     pub const EVICT: Nanos = Nanos(920);
     /// Freeing the mapping of such an inode, whose content lies in blocks: a page of it
@@ -180,8 +184,8 @@ pub mod f2fs {
     /// Looking for a name that is not there in the directory's blocks, under its lock, shared
     /// (`f2fs/lookup`).
     pub const LOOKUP: Nanos = Nanos(800);
-    /// Giving a file another name in its directory, under the locks of both (`f2fs/rename`).
-    pub const RENAME: Nanos = Nanos(4_860);
+    /// Giving a file another name in its directory, under the locks of both (`f2fs/rename-plain`).
+    pub const RENAME: Nanos = Nanos(3_640);
     /// Changing attributes of an inode, under its lock (`f2fs/setattr`).
     pub const SETATTR: Nanos = Nanos(540);
     /// One entry of a listing of a directory, under its lock, shared (`f2fs/readdir-entry`).
@@ -208,9 +212,10 @@ pub mod f2fs {
     /// Taking part in an epoch of the journal: picking it and leaving it, buffers, books
     /// (`f2fs/log-epoch`).
     pub const EPOCH_OP: Nanos = Nanos(99);
-    /// A record of the journal: making and encoding it, under the lock of what it describes; the
-    /// mean of seven operations, with what the journal adds to them besides (`f2fs/log-record`).
-    pub const LOG_RECORD: Nanos = Nanos(160);
+    /// A record of the journal in a list of an inode: making and encoding it, under the lock of
+    /// what it describes; the mean of seven operations, with what the journal adds to them besides,
+    /// such as ends of inodes and freed blocks, which are in no list (`f2fs/log-record`).
+    pub const LOG_RECORD: Nanos = Nanos(210);
     /// Finding records by comparing a block with a copy from before the change, where the change
     /// does not make them itself (`f2fs/log-compare`).
     pub const LOG_COMPARE: Nanos = Nanos(250);

@@ -260,6 +260,8 @@ mutants! {
     F2fsjCommitBeforeData = "f2fsj-commit-before-data", F(43);
     /// Records of one inode stand in the order in which operations ended.
     F2fsjOrderOfEnds = "f2fsj-order-of-ends", F(44);
+    /// Ends of inodes stand in front of what else their epoch says.
+    F2fsjEndsFirst = "f2fsj-ends-first", F(46);
     /// A transaction of pages has the live block although an operation of the next epoch has
     /// changed it.
     F2fsjPageAhead = "f2fsj-page-ahead", F(45);

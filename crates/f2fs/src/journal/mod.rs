@@ -44,7 +44,7 @@ pub use epoch::Epoch;
 pub(crate) use epoch::{OP_MAX, UsageDelta};
 pub use options::{Guard, JournalOptions, Redone, Rounds};
 pub use pages::PagesLogged;
-pub(crate) use plane::{Closed, DataSent, EpochData, Load, OwnedGroup, Plane, Tx};
+pub(crate) use plane::{Closed, DataSent, EpochData, Load, OfVolume, OwnedGroup, Plane, Tx};
 pub use plane::{Ideas, PlaneStats};
 pub use recover::JournalRecovery;
 pub(crate) use ring::{Committed, Start};

@@ -1,5 +1,6 @@
 //! Link, unlink, rmdir.
 
+use super::last_name::Fate;
 use super::{Gates, Inode, Named, links, lock_gates};
 use crate::F2fs;
 use crate::dir::{NewEntry, entry_type};
@@ -76,7 +77,10 @@ impl F2fs {
             dir.check_not_guarded()?;
             victim.inode.check_not_guarded()?;
             let fate = self.fate(&victim.inode, name, onlookers)?;
-            rt::charge(cost::UNLINK);
+            rt::charge(match fate {
+                Fate::Kept => cost::UNLINK,
+                Fate::Freed => cost::UNLINK_LAST,
+            });
             self.take_name_of(&victim.inode, fate, gates, |op| {
                 self.dir_remove(op, &dir, &victim.found, name)?;
                 self.put_dir(op, &dir)

@@ -153,7 +153,10 @@ impl F2fs {
         self.space.return_node(op, freed.was.ino == nid);
         if let Some(tx) = op.tx() {
             let version = freed.is.version;
-            tx.log(freed.was.ino, &Record::NodeDel { nid, version });
+            match freed.was.ino == nid {
+                true => tx.inode_ended(nid, version),
+                false => tx.log(freed.was.ino, &Record::NodeDel { nid, version }),
+            }
             tx.freed_nid(nid);
         }
         freed.block

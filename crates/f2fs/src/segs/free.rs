@@ -110,7 +110,7 @@ impl Segments {
 
     fn log_map(&self, tx: &Tx<'_>, ino: Nid, seg: SegNo, map: BlockMap) {
         let log = self.look(seg).1;
-        freed_records(&self.geo, seg, log, &map, |record| tx.log(ino, record));
+        freed_records(&self.geo, seg, log, &map, |record| tx.log_free(ino, record));
     }
 }
 

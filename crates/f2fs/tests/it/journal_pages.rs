@@ -16,6 +16,7 @@ mod page_journal {
     mod commit;
     mod common;
     mod cuts;
+    mod ends;
     mod foreign;
     mod holes;
     mod large;

@@ -5,7 +5,7 @@
 use crate::journal::common::Mistake;
 use crate::journal::cuts::{each_cut, recorded, written_over};
 use crate::journal::lives::{Device, GROUPING};
-use crate::journal::{ahead, applied, common, foreign, lives, world};
+use crate::journal::{ahead, applied, common, ends, foreign, lives, world};
 use base::Mutant;
 use blockdev::PackOrder;
 use fscore::FileSystem;
@@ -340,6 +340,16 @@ fn f2fsj_page_ahead() {
         Mutant::F2fsjPageAhead,
         "records=pages, several tasks in one directory",
         |seed, mistake| ahead::cuts_between_tasks(seed, "records=pages", mistake),
+    );
+}
+
+/// hazards-F46.
+#[test]
+fn f2fsj_ends_first() {
+    notice_life(
+        Mutant::F2fsjEndsFirst,
+        "inodes that are made and removed in one epoch",
+        |_, mistake| ends::each(mistake),
     );
 }
 

@@ -28,6 +28,7 @@ mod journal {
     pub mod applied;
     pub mod common;
     pub mod cuts;
+    pub mod ends;
     pub mod foreign;
     pub mod lives;
     pub mod world;

@@ -3,7 +3,8 @@
 //!
 //! Nothing is read or written here. Epochs are folded in order. Within an epoch the records of two
 //! inodes have no order and need none: a number or block that is freed in an epoch is not given out
-//! again before that epoch is committed, or applied (f2fs-journal-I6).
+//! again before that epoch is committed, or applied (f2fs-journal-I6). The ends of inodes stand
+//! together and come last (tx-O1, trim-T6).
 
 use crate::fault;
 use crate::journal::capture::redo::page_of;
@@ -160,6 +161,7 @@ impl<'a> Fold<'a> {
         match record {
             Record::NodeNew { nid, version, .. } => self.born(nid, ino, version, record),
             Record::NodeDel { nid, version } => self.died(nid, ino, version),
+            Record::InodeDel { .. } => self.ends(record),
             Record::BlockRun {
                 addr, count, alloc, ..
             } => self.run(addr, count, alloc, blocks),
@@ -272,6 +274,20 @@ impl<'a> Fold<'a> {
         node.version = Some(version);
         node.records.clear();
         Ok(())
+    }
+
+    /// Inodes that are freed together.
+    fn ends(&mut self, record: Record<'a>) -> Result<(), &'static str> {
+        let Record::InodeDel {
+            first,
+            count,
+            version,
+        } = record
+        else {
+            return Ok(());
+        };
+        let mut nids = (first.0..first.0 + u32::from(count)).map(Nid);
+        nids.try_for_each(|nid| self.died(nid, nid, version))
     }
 
     fn dir_slots(&mut self, nid: Nid, slot: u16, count: u16, addr: BlockAddr) {

@@ -20,6 +20,8 @@ pub mod measured;
 mod pair;
 pub(crate) mod redo;
 #[cfg(test)]
+mod shadow_tests;
+#[cfg(test)]
 mod tests;
 
 pub(crate) use edit::Edit;

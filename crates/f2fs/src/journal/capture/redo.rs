@@ -13,8 +13,8 @@
 //!   there on: the caller, which knows the page that a slot stands for, starts from zeros;
 //! - a node's [`Page`](Record::Page) is all of it except for its footer, and for slots of
 //!   directories, which keep the places that they have; redone on zeros it makes the node;
-//! - [`NodeDel`](Record::NodeDel), `BlockRun`, `SumRun`, `Orphan*`, `Trunc`, `Head` and `Quota`
-//!   concern no block here.
+//! - [`NodeDel`](Record::NodeDel), `InodeDel`, `BlockRun`, `SumRun`, `Orphan*`, `Trunc`, `Head` and
+//!   `Quota` concern no block here.
 
 use crate::journal::pages::image::put_node;
 use fscore::{FsError, FsResult};
@@ -75,7 +75,8 @@ pub(crate) fn concerns_node(nid: Nid, ino: Nid, record: &Record<'_>) -> bool {
         | Record::Trunc { .. }
         | Record::Quota { .. }
         | Record::Head { .. }
-        | Record::DataSum { .. } => false,
+        | Record::DataSum { .. }
+        | Record::InodeDel { .. } => false,
     }
 }
 
@@ -154,7 +155,8 @@ pub(crate) fn dir_block(
     }
 }
 
-/// The node whose block a record in the group of inode `ino` changes, makes or frees.
+/// The node whose block a record in the group of inode `ino` changes, makes or frees. What an
+/// `InodeDel` frees belongs to other inodes than its group.
 pub(crate) fn node_of(record: &Record<'_>, ino: Nid) -> Option<Nid> {
     match *record {
         Record::InodeNew { .. } | Record::InodeAttr { .. } => Some(ino),

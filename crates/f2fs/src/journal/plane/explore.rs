@@ -5,18 +5,19 @@
 //! An operation changes the count of one inode or two, under their locks, and logs the new counts
 //! one by one, so a half-logged operation is possible. Some operations give their locks back before
 //! they end, as write-back does. Operations also add to the usage, free a block and a node number,
-//! and now and then ask for an fsync of what they saw. The committer makes epochs durable, in a
-//! ledger. Asserted:
+//! end an inode, which they log in no list, and now and then ask for an fsync of what they saw. The
+//! committer makes epochs durable, in a ledger. Asserted:
 //! - f2fs-journal-I4 all records of an operation are in one epoch; the counts of an inode rise by
 //!   one from record to record and from epoch to epoch;
 //! - f2fs-journal-I7 what an fsync was asked for is in the ledger when it returns;
+//! - tx-O1 what an operation logs in no list is in the epoch of its records, each once;
 //! - sums, freed blocks and freed numbers are those of the operations, each once.
 
 use super::{Closed, Ideas, Plane};
 use crate::journal::{Epoch, UsageDelta};
 use fscore::FsResult;
 use ondisk::f2fs::journal::{Content, Record, Records};
-use ondisk::f2fs::{BlockAddr, Nid};
+use ondisk::f2fs::{BlockAddr, Log, Nid};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeMap;
@@ -123,6 +124,8 @@ impl World {
         });
         tx.freed_block(BlockAddr(op as u32));
         tx.freed_nid(Nid(op as u32));
+        tx.inode_ended(Nid(op as u32), of);
+        tx.log_free(Nid(FIRST), &freed(op));
         if n.is_multiple_of(2) {
             // As write-back does.
             drop(counts);
@@ -272,6 +275,7 @@ impl Ledger {
             }
             assert_eq!(records, group.records, "the group's number of records");
         }
+        self.enter_own(closed, &here);
         for (op, (found, of)) in here {
             assert_eq!(
                 found, of,
@@ -287,6 +291,40 @@ impl Ledger {
         self.usage += closed.usage;
         self.blocks.extend(&closed.freed_blocks);
         self.nids.extend(&closed.freed_nids);
+    }
+
+    /// What the operations of an epoch, whose records are `here`, say in no list.
+    fn enter_own(&self, closed: &Closed, here: &BTreeMap<u64, (u64, u64)>) {
+        let mut ends = closed.own.ends.clone();
+        ends.sort_unstable();
+        let expected = here
+            .iter()
+            .map(|(&op, &(_, of))| (Nid(op as u32), of as u8));
+        let expected: Vec<_> = expected.collect();
+        let epoch = closed.epoch.0;
+        assert_eq!(
+            ends, expected,
+            "f2fs-journal-I4: ends of inodes are in epoch {epoch}, and the records of their operations are not"
+        );
+        let frees = Records::new(&closed.own.frees).map(|record| record.expect("encoded"));
+        let mut frees: Vec<_> = frees.map(|record| format!("{record:?}")).collect();
+        frees.sort();
+        let mut expected: Vec<_> = here.keys().map(|&op| format!("{:?}", freed(op))).collect();
+        expected.sort();
+        assert_eq!(
+            frees, expected,
+            "f2fs-journal-I4: freed blocks of epoch {epoch}"
+        );
+    }
+}
+
+/// What an operation says of a block that it frees.
+fn freed(op: u64) -> Record<'static> {
+    Record::BlockRun {
+        addr: BlockAddr(op as u32),
+        count: 1,
+        alloc: false,
+        log: Log::WarmData,
     }
 }
 

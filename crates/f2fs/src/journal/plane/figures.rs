@@ -30,7 +30,7 @@ pub struct PlaneStats {
     pub lists: u64,
     /// Most lists in one epoch.
     pub lists_max: u64,
-    /// Records in the collected epochs.
+    /// Records in these lists. Ends of inodes and freed blocks are in none (tx-O1).
     pub records: u64,
     /// Bytes of records.
     pub bytes: u64,

@@ -26,6 +26,42 @@ pub(super) struct OfInode {
     pub list: List,
 }
 
+/// What operations say in no list of an inode, because it has no order among what they say there
+/// (tx-O1).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct OfVolume {
+    /// Inodes that are freed, and their versions in the NAT.
+    pub ends: Vec<(Nid, u8)>,
+    /// Encoded records of blocks of files that are freed.
+    pub frees: Vec<u8>,
+}
+
+impl OfVolume {
+    /// Bytes that one inode takes in the log at most.
+    pub const END_BYTES: usize = 12;
+
+    /// Nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty() && self.frees.is_empty()
+    }
+
+    /// Bytes in the log at most.
+    pub fn bytes(&self) -> usize {
+        self.ends.len() * OfVolume::END_BYTES + self.frees.len()
+    }
+
+    /// Adds what another one has.
+    pub fn extend(&mut self, other: &OfVolume) {
+        self.ends.extend_from_slice(&other.ends);
+        self.frees.extend_from_slice(&other.frees);
+    }
+
+    fn clear(&mut self) {
+        self.ends.clear();
+        self.frees.clear();
+    }
+}
+
 /// What an operation has gathered.
 #[derive(Default)]
 pub(super) struct Gathered {
@@ -42,6 +78,8 @@ pub(super) struct Gathered {
     pub usage: UsageDelta,
     pub freed_blocks: Vec<BlockAddr>,
     pub freed_nids: Vec<Nid>,
+    /// What it says in no list (tx-O1).
+    pub own: OfVolume,
     /// Inodes that it concerns, with records or without.
     pub touched: Vec<Nid>,
     pub data: Vec<DataSent>,
@@ -58,6 +96,7 @@ impl Gathered {
         self.usage.is_none()
             && self.freed_blocks.is_empty()
             && self.freed_nids.is_empty()
+            && self.own.is_empty()
             && self.touched.is_empty()
             && self.data.is_empty()
     }
@@ -90,6 +129,7 @@ impl Gathered {
         self.usage = UsageDelta::default();
         self.freed_blocks.clear();
         self.freed_nids.clear();
+        self.own.clear();
         self.touched.clear();
         self.data.clear();
     }

@@ -35,6 +35,7 @@ mod world;
 
 pub(crate) use data::{DataSent, EpochData};
 pub use figures::PlaneStats;
+pub(crate) use gathered::OfVolume;
 pub use ideas::Ideas;
 pub(crate) use load::Load;
 pub(crate) use tx::Tx;
@@ -88,6 +89,8 @@ pub(crate) struct Closed {
     pub freed_blocks: Vec<BlockAddr>,
     /// Node numbers that are free.
     pub freed_nids: Vec<Nid>,
+    /// What no group has (tx-O1), until the epoch is trimmed.
+    pub own: OfVolume,
     /// Bytes of all records.
     pub bytes: u64,
     /// What `groups` was before images took its place.
@@ -106,6 +109,7 @@ struct Part {
     usage: UsageDelta,
     freed_blocks: Vec<BlockAddr>,
     freed_nids: Vec<Nid>,
+    own: OfVolume,
     touched: Vec<Nid>,
     data: Vec<DataSent>,
     bytes: u64,
@@ -137,6 +141,7 @@ impl Part {
             self.usage += gathered.usage;
             self.freed_blocks.extend(&gathered.freed_blocks);
             self.freed_nids.extend(&gathered.freed_nids);
+            self.own.extend(&gathered.own);
             self.touched.extend(&gathered.touched);
             self.data.extend(gathered.data.iter().cloned());
         }
@@ -147,6 +152,7 @@ impl Part {
             && self.usage.is_none()
             && self.freed_blocks.is_empty()
             && self.freed_nids.is_empty()
+            && self.own.is_empty()
             && self.touched.is_empty()
             && self.data.is_empty()
     }
@@ -208,7 +214,9 @@ struct RingRoom {
 impl Plane {
     /// Bytes of records that are not collected.
     pub fn memory(&self) -> u64 {
-        self.table.bytes()
+        let shards = self.slots.iter().flat_map(|slot| &slot.shards);
+        let own = shards.map(|shard| shard.0.part.lock().own.bytes() as u64);
+        self.table.bytes() + own.sum::<u64>()
     }
 
     /// Epoch `committed` is the last one on the device; `ring_blocks` are free there.
@@ -493,13 +501,15 @@ impl Plane {
             closed.usage += std::mem::take(&mut part.usage);
             closed.freed_blocks.append(&mut part.freed_blocks);
             closed.freed_nids.append(&mut part.freed_nids);
+            closed.own.extend(&std::mem::take(&mut part.own));
             inodes.append(&mut part.touched);
         }
         closed.groups = match &self.global {
             Some(global) => global.take(epoch),
             None => logs.iter().map(|log| log.take(epoch)).collect(),
         };
-        closed.bytes = closed.groups.iter().map(|g| g.bytes.len() as u64).sum();
+        let of_groups: usize = closed.groups.iter().map(|g| g.bytes.len()).sum();
+        closed.bytes = (of_groups + closed.own.bytes()) as u64;
         let mut control = self.control.lock();
         inodes.extend(closed.groups.iter().map(|group| group.ino));
         control.inodes.push_back((epoch.0, inodes));

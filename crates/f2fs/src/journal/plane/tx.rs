@@ -5,9 +5,14 @@
 //!   is still held open; so half an operation is never seen;
 //! - an operation picks its epoch at its first change, when it has taken the locks (gates, or `wb`)
 //!   that order it with others that change the same things: one that still waits for such a lock
-//!   has no epoch yet. So the later of two operations that change one thing is in no earlier epoch.
+//!   has no epoch yet. So the later of two operations that change one thing is in no earlier epoch;
+//! - O1 the end of an inode, and blocks of files that are freed, go to no list of an inode: they
+//!   have no order among the records of their epoch, because neither a number nor a block that is
+//!   freed in it is given out again in it (f2fs-journal-I6). Who redoes the epoch does both when
+//!   all else is done, and nobody waits for the epoch on their account: who took the name, or
+//!   changed the map, has logged that with an inode that can be synced.
 
-use super::gathered::Gathered;
+use super::gathered::{Gathered, OfVolume};
 use super::{DataSent, Plane};
 use crate::journal::{Epoch, UsageDelta};
 use base::cost::f2fs::{EPOCH_OP, LOG_COMPARE, LOG_RECORD};
@@ -111,6 +116,31 @@ impl<'a> Tx<'a> {
             if let Some(touched) = &self.plane.touched {
                 touched.log(epoch, record, bytes, &mut gathered.load);
             }
+        });
+    }
+
+    /// An inode is freed: its node, with all that it has, and its number (O1). A journal of pages
+    /// has a record of it with the inode.
+    pub fn inode_ended(&self, ino: Nid, version: u8) {
+        if !self.plane.ideas.change_records {
+            return self.log(ino, &Record::NodeDel { nid: ino, version });
+        }
+        self.gather(|_, gathered| {
+            gathered.own.ends.push((ino, version));
+            gathered.bytes += OfVolume::END_BYTES;
+        });
+    }
+
+    /// Blocks of inode `ino`, no directory, are free: `record` says which (O1). A journal of pages
+    /// has it with the inode.
+    pub fn log_free(&self, ino: Nid, record: &Record<'_>) {
+        if !self.plane.ideas.change_records {
+            return self.log(ino, record);
+        }
+        self.gather(|_, gathered| {
+            let before = gathered.own.frees.len();
+            record.encode(&mut gathered.own.frees);
+            gathered.bytes += gathered.own.frees.len() - before;
         });
     }
 

@@ -74,7 +74,7 @@ impl Wanted {
     fn add(&mut self, ino: Nid, record: &Record<'_>) {
         match *record {
             // H2; and a node that is being made is nowhere yet.
-            Record::NodeNew { .. } | Record::NodeDel { .. } => {}
+            Record::NodeNew { .. } | Record::NodeDel { .. } | Record::InodeDel { .. } => {}
             Record::Page {
                 what: PageKind::Node,
                 number,

@@ -74,7 +74,7 @@ pub(super) struct Forge {
 
 pub(super) fn sb(tail: u32, tail_epoch: u64) -> JournalSuper {
     JournalSuper {
-        version: JournalVersion::Summed,
+        version: JournalVersion::default(),
         clean: false,
         generation: 8,
         uuid: UUID,
@@ -131,20 +131,25 @@ impl Forge {
         records: &[Record<'_>],
         tables: &[Record<'_>],
     ) {
-        let mut made = transaction(epoch, life, records, false);
+        let made = transaction(epoch, life, records, false);
+        self.add_behind(made, Nid(0), tables);
+    }
+
+    /// A transaction at the head that has a group behind those that were `made`.
+    pub fn add_behind(&mut self, mut made: Transaction, ino: Nid, records: &[Record<'_>]) {
         let mut bytes = Vec::new();
-        tables.iter().for_each(|r| r.encode(&mut bytes));
+        records.iter().for_each(|r| r.encode(&mut bytes));
         let group = Group {
-            ino: Nid(0),
+            ino,
             generation: 0,
-            records: tables.len() as u32,
+            records: records.len() as u32,
             bytes: &bytes,
         };
         made.descriptor.groups += put_group(&mut made.payload, &group);
         made.descriptor.records += group.records;
         let blocks = made.blocks();
         self.put(self.head, &made.encode());
-        self.placed.push((epoch, self.head, blocks));
+        self.placed.push((made.epoch, self.head, blocks));
         self.head = (self.head + blocks) % RING;
     }
 
@@ -236,6 +241,17 @@ pub(super) fn good() -> Record<'static> {
 
 /// `fat`: of several blocks.
 pub(super) fn transaction(epoch: u64, life: u64, records: &[Record<'_>], fat: bool) -> Transaction {
+    transaction_of(Nid(5), epoch, life, records, fat)
+}
+
+/// The same, of this inode.
+pub(super) fn transaction_of(
+    ino: Nid,
+    epoch: u64,
+    life: u64,
+    records: &[Record<'_>],
+    fat: bool,
+) -> Transaction {
     let mut bytes = Vec::new();
     for record in records {
         record.encode(&mut bytes);
@@ -251,7 +267,7 @@ pub(super) fn transaction(epoch: u64, life: u64, records: &[Record<'_>], fat: bo
     }
     let records = count_records(&bytes).expect("just encoded");
     let group = Group {
-        ino: Nid(5),
+        ino,
         generation: 1,
         records,
         bytes: &bytes,

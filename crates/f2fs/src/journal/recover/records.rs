@@ -9,7 +9,10 @@
 //!
 //! - U1 a checksum is of a data block that the same transaction takes, and of each such block there
 //!   is one at most, and they are no more than the format has: so a hostile ring makes a mount read
-//!   no more, and cannot make it leave an epoch out for a block that is not its own.
+//!   no more, and cannot make it leave an epoch out for a block that is not its own;
+//! - U2 inodes that are freed together are inodes, each of them in use, and no group of an inode
+//!   stands behind them in the same epoch (tx-O1): so a hostile ring can free no number twice, none
+//!   that is no inode's, and none that it gives to somebody else in one epoch.
 
 use super::tables;
 use crate::segs::Head;
@@ -48,8 +51,10 @@ pub(super) struct Check<'a> {
     pub records: u64,
     /// Checksums of the transaction that was checked last, by address.
     pub sums: BTreeMap<BlockAddr, u32>,
-    /// The ring may have checksums.
+    /// What records the ring may have.
     version: JournalVersion,
+    /// Inodes were freed together in the transaction that is being checked (U2).
+    ended: bool,
 }
 
 impl<'a> Check<'a> {
@@ -63,12 +68,14 @@ impl<'a> Check<'a> {
             records: 0,
             sums: BTreeMap::new(),
             version,
+            ended: false,
         }
     }
 
     /// Checks the records of one transaction. The outer error is I/O of the NAT.
     pub fn transaction(&mut self, payload: &[u8]) -> FsResult<Result<(), Misfit>> {
         self.sums.clear();
+        self.ended = false;
         let taken = self.taken.len();
         for (n, group) in Groups::new(payload).enumerate() {
             let group = match group {
@@ -80,10 +87,14 @@ impl<'a> Check<'a> {
                 why.what = format!("group {n}, of inode {ino}, record {at}: {}", why.what);
                 Ok(Err(why))
             };
-            if group.ino != Nid(0)
-                && let Err(why) = self.known(group.ino)
-            {
-                return bad(0, why);
+            if group.ino != Nid(0) {
+                if let Err(why) = self.known(group.ino) {
+                    return bad(0, why);
+                }
+                if self.ended {
+                    let what = "it stands behind inodes that are freed together";
+                    return bad(0, damaged(what.into()));
+                }
             }
             for (at, record) in group.iter().enumerate() {
                 self.records += 1;
@@ -141,7 +152,7 @@ impl<'a> Check<'a> {
     fn record(&mut self, group: &Group<'_>, record: &Record<'_>) -> FsResult<Result<(), Misfit>> {
         let ino = group.ino;
         let of_volume = match record {
-            Record::Head { .. } | Record::DataSum { .. } => true,
+            Record::Head { .. } | Record::DataSum { .. } | Record::InodeDel { .. } => true,
             // Of several inodes together.
             Record::BlockRun { alloc, .. } | Record::BlockMask { alloc, .. } => !alloc,
             Record::Page { what, .. } => matches!(what, PageKind::Nat | PageKind::Sit),
@@ -188,8 +199,30 @@ impl<'a> Check<'a> {
             Record::DataSum { .. } if ino != Nid(0) => {
                 Ok(Err(damaged("checksums of data are of no inode".into())))
             }
+            Record::InodeDel { first, count, .. } => self.ends(ino, first, count),
             _ => Ok(self.table_record(record)),
         }
+    }
+
+    /// U2.
+    fn ends(&mut self, ino: Nid, first: Nid, count: u16) -> FsResult<Result<(), Misfit>> {
+        if self.version < JournalVersion::Together {
+            let version = self.version;
+            let what = format!("inodes that are freed together, in a ring of version {version}");
+            return Ok(Err(damaged(what)));
+        }
+        if ino != Nid(0) {
+            let what = "inodes that are freed together are of no inode";
+            return Ok(Err(damaged(what.into())));
+        }
+        for nid in (first.0..first.0 + u32::from(count)).map(Nid) {
+            if let Err(why) = self.is_of(nid, nid)? {
+                return Ok(Err(why));
+            }
+            self.changed.insert(nid, None);
+        }
+        self.ended = true;
+        Ok(Ok(()))
     }
 
     /// Records about no node.

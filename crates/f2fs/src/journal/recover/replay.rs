@@ -82,6 +82,8 @@ pub(super) struct Redo<'a> {
     frees: Vec<(BlockAddr, u32, Log)>,
     /// A block of the last epoch whose data did not survive: only a mutant redoes that epoch.
     pub torn: Option<BlockAddr>,
+    /// Records less that ends of inodes are, because they stand together: each costs as much.
+    joint: u64,
     /// Directory blocks that were read ahead.
     blocks_ahead: Map<BlockAddr, Bytes>,
     pub done: Done,
@@ -108,6 +110,7 @@ impl<'a> Redo<'a> {
             freed_nids: Vec::new(),
             frees: Vec::new(),
             torn: None,
+            joint: 0,
             blocks_ahead: Map::default(),
             done: Done::default(),
         }
@@ -129,7 +132,7 @@ impl<'a> Redo<'a> {
     /// # Errors
     /// A record does not fit what it is about; I/O.
     pub fn epoch(&mut self, payload: &[u8]) -> FsResult<()> {
-        let before = self.done.records;
+        let before = self.done.records + self.joint;
         let mut ahead = Ahead::new(payload);
         for group in Groups::new(payload) {
             let group = group.map_err(crate::fault::corrupt)?;
@@ -144,7 +147,8 @@ impl<'a> Redo<'a> {
             self.set_blocks(first, count, false, log)?;
         }
         self.done.epochs += 1;
-        rt::charge_each(cost::REDO_RECORD, self.done.records - before);
+        let redone = self.done.records + self.joint - before;
+        rt::charge_each(cost::REDO_RECORD, redone);
         Ok(())
     }
 
@@ -189,13 +193,16 @@ impl<'a> Redo<'a> {
                 self.touch(nid, before)?;
                 self.new_node(ino, nid, (ofs, cold), version)
             }
-            Record::NodeDel { nid, version } => {
-                match self.fs.nodes.has(nid) {
-                    true => self.touch(nid, before)?,
-                    // P4.
-                    false => self.done.nodes_unread += 1,
-                }
-                self.free_node(ino, nid, version)
+            Record::NodeDel { nid, version } => self.end_of_node((ino, nid), version, before),
+            Record::InodeDel {
+                first,
+                count,
+                version,
+            } => {
+                self.joint += u64::from(count) - 1;
+                (first.0..first.0 + u32::from(count))
+                    .map(Nid)
+                    .try_for_each(|nid| self.end_of_node((nid, nid), version, before))
             }
             Record::MapRun { nid, dir, .. } => {
                 self.touch(nid, before)?;
@@ -244,6 +251,21 @@ impl<'a> Redo<'a> {
             },
             _ => self.table_record(ino, record),
         }
+    }
+
+    /// A node is freed, of an inode.
+    fn end_of_node(
+        &mut self,
+        (ino, nid): (Nid, Nid),
+        version: u8,
+        before: &mut Map<Nid, Held>,
+    ) -> FsResult<()> {
+        match self.fs.nodes.has(nid) {
+            true => self.touch(nid, before)?,
+            // P4.
+            false => self.done.nodes_unread += 1,
+        }
+        self.free_node(ino, nid, version)
     }
 
     /// Reads what the next records are about and is not in memory.

@@ -2,7 +2,9 @@
 //! rings.
 
 use super::cases::{CASES, Decision, Supers};
-use super::forge::{AREA, Forge, LIFE, RING, crash, geometry, good, place, sb, seal, transaction};
+use super::forge::{
+    AREA, Forge, LIFE, RING, crash, geometry, good, place, sb, seal, transaction, transaction_of,
+};
 use super::scan::Reader;
 use super::supers::choose;
 use base::{BLOCK_BYTES, BlockNo, Rng};
@@ -34,6 +36,7 @@ fn examples() -> Vec<(char, Forge, u64, &'static str)> {
     wrong_records(&mut all);
     data_that_did_not_survive(&mut all);
     wrong_sums(&mut all);
+    freed_together(&mut all);
     all.0
 }
 
@@ -396,6 +399,88 @@ fn wrong_sums(all: &mut Examples) {
     all.add('I', &f, 23, "epochs 21 to 23 are whole");
     f.add_with_tables(24, LIFE, &[taken(2)], &[of(two, 2)]);
     all.add('R', &f, 23, "in a ring of version 1");
+}
+
+/// records-U2.
+fn freed_together(all: &mut Examples) {
+    let gone = |first, count| Record::InodeDel {
+        first: Nid(first),
+        count,
+        version: 7,
+    };
+    let mut f = crash();
+    f.add_with_tables(24, LIFE, &[good()], &[gone(5, 2)]);
+    all.add('I', &f, 24, "epochs 21 to 24 are whole");
+    // The next epoch may make an inode with one of the numbers.
+    let anew = Record::NodeNew {
+        nid: Nid(5),
+        ofs: 0,
+        cold: false,
+        version: 8,
+    };
+    f.add(25, LIFE, &[anew, good()], false);
+    all.add('I', &f, 25, "epochs 21 to 25 are whole");
+    // In the same epoch nobody gets it, and nothing else is said of an inode behind its end.
+    for (ino, behind) in [(5, anew), (5, good()), (6, good()), (7, Record::OrphanAdd)] {
+        let mut f = crash();
+        let made = transaction_of(Nid(0), 24, LIFE, &[gone(5, 1)], false);
+        f.add_behind(made, Nid(ino), &[behind]);
+        all.add(
+            'R',
+            &f,
+            23,
+            "it stands behind inodes that are freed together",
+        );
+    }
+    for (records, words) in [
+        (vec![gone(8, 3)], "node 10 is free"),
+        (vec![gone(5, 1), gone(4, 2)], "node 5 is free"),
+        (vec![gone(77, 1)], "node 77 is free"),
+        (vec![gone(0, 1)], "node number 0"),
+        (vec![gone(5, u16::MAX)], "node 10 is free"),
+        (vec![gone(geometry().max_nid - 1, 1)], "is free"),
+        (vec![gone(geometry().max_nid, 1)], "there are numbers up to"),
+    ] {
+        let mut f = crash();
+        f.add_with_tables(24, LIFE, &[good()], &records);
+        all.add('R', &f, 23, words);
+    }
+    // A node of another inode, and an inode that ends in its own group as well.
+    let below = Record::NodeNew {
+        nid: Nid(20),
+        ofs: 1,
+        cold: false,
+        version: 1,
+    };
+    let end = Record::NodeDel {
+        nid: Nid(5),
+        version: 7,
+    };
+    for (record, first, words) in [(below, 20, "node 20 is of inode 5"), (end, 5, "is free")] {
+        let mut f = crash();
+        f.add_with_tables(24, LIFE, &[record], &[gone(first, 1)]);
+        all.add('R', &f, 23, words);
+    }
+    let mut f = crash();
+    f.add(24, LIFE, &[gone(5, 1)], false);
+    all.add('R', &f, 23, "are of no inode");
+    // What follows in the next epoch.
+    let mut f = crash();
+    f.add_with_tables(24, LIFE, &[], &[gone(5, 1)]);
+    f.add(25, LIFE, &[good()], false);
+    all.add('R', &f, 24, "node 5 is free");
+    // Rings of older versions have none, and are recovered all the same.
+    for (version, words) in [
+        (JournalVersion::Summed, "in a ring of version 2"),
+        (JournalVersion::Ordered, "in a ring of version 1"),
+    ] {
+        let mut f = crash();
+        let supers = f.supers.iter_mut().flatten();
+        supers.for_each(|sb| sb.version = version);
+        all.add('I', &f, 23, "epochs 21 to 23 are whole");
+        f.add_with_tables(24, LIFE, &[good()], &[gone(5, 1)]);
+        all.add('R', &f, 23, words);
+    }
 }
 
 fn page<'a>(what: PageKind, number: u32, block: &'a [u8; BLOCK_BYTES]) -> Record<'a> {

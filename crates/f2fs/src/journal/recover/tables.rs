@@ -57,6 +57,14 @@ fn nodes_agree(payload: &[u8], pages: &Pages<'_>) -> Result<(), Misfit> {
     for_each(payload, |ino, record| match record {
         Record::NodeNew { nid, version, .. } => drop(said.insert(nid, (version, ino))),
         Record::NodeDel { nid, version } => drop(said.insert(nid, (version, Nid(0)))),
+        Record::InodeDel {
+            first,
+            count,
+            version,
+        } => {
+            let nids = (first.0..first.0 + u32::from(count)).map(Nid);
+            said.extend(nids.map(|nid| (nid, (version, Nid(0)))));
+        }
         _ => {}
     });
     for (nid, said) in said {

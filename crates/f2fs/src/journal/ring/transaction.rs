@@ -6,11 +6,11 @@ use crate::journal::summed::BlockSum;
 use crate::journal::{Closed, OwnedGroup};
 use crate::segs::Head;
 use crate::space::Usage;
-use base::{BLOCK_BYTES, Bytes};
+use base::{BLOCK_BYTES, Bytes, Mutant};
 use block::Class;
 use ondisk::f2fs::Nid;
 use ondisk::f2fs::journal::{
-    Commit, Descriptor, Group, Record, Sums, Transaction, TransactionFlags, put_group,
+    Commit, Descriptor, Group, Record, Records, Sums, Transaction, TransactionFlags, put_group,
 };
 
 /// What a transaction says of no inode.
@@ -60,6 +60,12 @@ impl Own {
     }
 }
 
+/// The group frees inodes together.
+fn has_ends(group: &OwnedGroup) -> bool {
+    let mut records = Records::new(&group.bytes).flatten();
+    group.ino == Nid(0) && records.any(|record| matches!(record, Record::InodeDel { .. }))
+}
+
 /// The transaction of `closed`, with its `own` records; `flushed`: a flush is needed before it;
 /// `usage`: what is in use after it.
 pub(super) fn transaction(
@@ -70,6 +76,15 @@ pub(super) fn transaction(
     usage: Usage,
     next_free_nid: Nid,
 ) -> Transaction {
+    // records-U2 would refuse the transaction.
+    debug_assert!(
+        rt::mutant(Mutant::F2fsjEndsFirst) || {
+            let mut groups = closed.groups.iter();
+            groups.by_ref().any(has_ends);
+            groups.all(|group| group.ino == Nid(0))
+        },
+        "trim-T6: a group of an inode stands behind the ends of inodes"
+    );
     let own = own.group();
     let own_bytes = own.as_ref().map_or(0, |group| group.bytes.len());
     let mut descriptor = Descriptor {

@@ -16,16 +16,22 @@
 //!   other record about it may stand together, where the last of them was. A directory that is
 //!   emptied has a record for each block then, and not for each name;
 //! - T5 what an epoch frees is not valid when all of its records are redone, wherever they stand.
-//!   So the blocks that several inodes free stand together, in a group of the volume, if that is
-//!   shorter.
+//!   So the blocks that all inodes free stand together, in a group of the volume;
+//! - T6 an inode that an epoch frees is gone when all of its records are redone, and no other inode
+//!   gets its number in that epoch (tx-O1). So inodes with neighbouring numbers that are freed
+//!   stand together, behind everything else;
+//! - T7 an inode whose own group changes its node all the same, because T2 leaves its birth or the
+//!   slots of a directory there, has its end in that group, behind the rest of it. Redo has a node
+//!   in memory, and dirty, from the first record of it to its end, and an epoch may make and remove
+//!   more files than memory, and then the volume, has room for (f2fs-replay-P1).
 //!
 //! A journal of pages does this by its images (pages-J3).
 
 use crate::journal::capture::redo::{node_of, page_of};
-use crate::journal::{Closed, Journal, OwnedGroup};
+use crate::journal::{Closed, Journal, OfVolume, OwnedGroup};
 use crate::segs::{BlockMap, freed_records};
-use base::{BLOCK_BYTES, Set};
-use ondisk::f2fs::journal::{GROUP_HEADER_BYTES, Record, Records, attr};
+use base::{BLOCK_BYTES, Map, Mutant, Set};
+use ondisk::f2fs::journal::{Record, Records, attr};
 use ondisk::f2fs::{BlockAddr, DENTRIES_PER_BLOCK, Geometry, Log, Nid, SegNo};
 use std::collections::BTreeMap;
 
@@ -35,8 +41,18 @@ const PLAIN: u32 = attr::LINKS | attr::SIZE | attr::BLOCKS | attr::TIMES | attr:
 /// Trims all groups of an epoch. Answers how many bytes of records there were.
 pub(super) fn trim(journal: &Journal, geo: &Geometry, closed: &mut Closed) -> u64 {
     let before = closed.bytes;
-    closed.groups.iter_mut().for_each(of_group);
-    free_together(geo, &mut closed.groups);
+    let mut dead: Map<Nid, u8> = closed.own.ends.iter().copied().collect();
+    for group in &mut closed.groups {
+        if of_group(group, dead.get(&group.ino).copied()) {
+            dead.remove(&group.ino);
+        }
+    }
+    closed.own.ends.retain(|(ino, _)| dead.contains_key(ino));
+    let own = of_volume(geo, &mut closed.own);
+    match rt::mutant(Mutant::F2fsjEndsFirst) {
+        true => closed.groups.insert(0, own),
+        false => closed.groups.push(own),
+    }
     closed.groups.retain(|group| group.records > 0);
     closed.bytes = closed.groups.iter().map(|g| g.bytes.len() as u64).sum();
     journal.plane.kept_instead(before, closed.bytes);
@@ -56,11 +72,13 @@ struct Look {
     orphan_passed: bool,
     /// T2 does not apply.
     slots: bool,
+    /// The inode is made.
+    born: bool,
     clears: BTreeMap<u32, Clears>,
 }
 
 impl Look {
-    fn at(&mut self, record: &Record<'_>) {
+    fn at(&mut self, record: &Record<'_>, ino: Nid) {
         self.note_clear(record);
         match *record {
             Record::InodeAttr { mask, .. } if is_plain(mask) => {
@@ -70,6 +88,7 @@ impl Look {
             Record::NodeDel { nid, .. } => {
                 self.dead.insert(nid);
             }
+            Record::NodeNew { nid, ofs: 0, .. } if nid == ino => self.born = true,
             Record::OrphanAdd => self.orphan_came = true,
             Record::OrphanDel => self.orphan_passed |= self.orphan_came,
             Record::MapRun { dir: true, .. } => self.slots = true,
@@ -178,11 +197,14 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     Records::new(bytes).map(|record| record.expect("the group was encoded here"))
 }
 
-fn of_group(group: &mut OwnedGroup) {
+/// `end`: the inode is freed, and that is its version. True if the group has that now (T7).
+fn of_group(group: &mut OwnedGroup, end: Option<u8>) -> bool {
+    let ino = group.ino;
     let mut look = Look::default();
-    records(&group.bytes).for_each(|record| look.at(&record));
+    look.dead.extend(end.map(|_| ino));
+    records(&group.bytes).for_each(|record| look.at(&record, ino));
     if look.is_all_needed() {
-        return;
+        return false;
     }
     let mut latest = Latest::new(look.mask);
     let mut plain = look.plain;
@@ -216,53 +238,51 @@ fn of_group(group: &mut OwnedGroup) {
         bytes.len() <= group.bytes.len(),
         "T1: what stays is no longer than what it stands for"
     );
-    (group.bytes, group.records) = (bytes, count);
-}
-
-fn is_freed(record: &Record<'_>) -> bool {
-    matches!(
-        record,
-        Record::BlockRun { alloc: false, .. } | Record::BlockMask { alloc: false, .. }
-    )
-}
-
-/// T5.
-fn free_together(geo: &Geometry, groups: &mut Vec<OwnedGroup>) {
-    let mut freed: BTreeMap<SegNo, (Log, BlockMap)> = BTreeMap::new();
-    let (mut apart, mut owners) = (0, 0);
-    for group in &*groups {
-        let mut own = 0;
-        for record in records(&group.bytes).filter(is_freed) {
-            own += record.encoded_bytes();
-            note_freed(geo, &record, &mut freed);
-        }
-        apart += own;
-        owners += u32::from(own > 0);
+    let keeps = (look.born || look.slots) && !rt::mutant(Mutant::F2fsjEndsFirst);
+    let own = end.filter(|_| keeps);
+    if let Some(version) = own {
+        Record::NodeDel { nid: ino, version }.encode(&mut bytes);
+        count += 1;
     }
+    (group.bytes, group.records) = (bytes, count);
+    own.is_some()
+}
+
+/// T5, T6: what the epoch says of no inode, in a group of the volume behind all others.
+fn of_volume(geo: &Geometry, own: &mut OfVolume) -> OwnedGroup {
     let mut all = OwnedGroup {
         ino: Nid(0),
         records: 0,
         bytes: Vec::new(),
     };
+    let mut freed: BTreeMap<SegNo, (Log, BlockMap)> = BTreeMap::new();
+    records(&own.frees).for_each(|record| note_freed(geo, &record, &mut freed));
     for (seg, (log, map)) in freed {
         freed_records(geo, seg, log, &map, |record| {
             record.encode(&mut all.bytes);
             all.records += 1;
         });
     }
-    if owners < 2 || all.bytes.len() + GROUP_HEADER_BYTES >= apart {
-        return;
-    }
-    for group in &mut *groups {
-        let mut bytes = Vec::with_capacity(group.bytes.len());
-        group.records = 0;
-        for record in records(&group.bytes).filter(|record| !is_freed(record)) {
-            record.encode(&mut bytes);
-            group.records += 1;
+    own.ends.sort_unstable();
+    let goes_on = |a: &(Nid, u8), b: &(Nid, u8)| b.0.0 == a.0.0 + 1 && b.1 == a.1;
+    for run in own.ends.chunk_by(goes_on) {
+        for run in run.chunks(u16::MAX.into()) {
+            let ((first, version), count) = (run[0], run.len() as u16);
+            Record::InodeDel {
+                first,
+                count,
+                version,
+            }
+            .encode(&mut all.bytes);
+            all.records += 1;
         }
-        group.bytes = bytes;
     }
-    groups.push(all);
+    debug_assert!(
+        all.bytes.len() <= own.bytes(),
+        "T5, T6: what stands together is no longer than apart"
+    );
+    *own = OfVolume::default();
+    all
 }
 
 fn note_freed(geo: &Geometry, record: &Record<'_>, freed: &mut BTreeMap<SegNo, (Log, BlockMap)>) {
@@ -334,7 +354,7 @@ mod tests {
             records: records.len() as u32,
             bytes,
         };
-        of_group(&mut group);
+        of_group(&mut group, None);
         group
     }
 
@@ -539,18 +559,18 @@ mod tests {
     #[test]
     fn blocks_of_several_files_are_freed_together() {
         let geo = test_geometry(1);
-        let run = |at: u32, count, alloc| Record::BlockRun {
+        let run = |at: u32, count| Record::BlockRun {
             addr: BlockAddr(geo.main.0 + at),
             count,
-            alloc,
+            alloc: false,
             log: Log::WarmData,
         };
-        let group = |ino: u32, records: &[Record<'_>]| {
-            let group = trimmed(records);
-            OwnedGroup {
-                ino: Nid(ino),
-                ..group
-            }
+        let together = |records: &[Record<'_>]| {
+            let mut own = OfVolume::default();
+            records.iter().for_each(|r| r.encode(&mut own.frees));
+            let group = of_volume(&geo, &mut own);
+            assert_eq!((group.ino, own.is_empty()), (Nid(0), true));
+            group
         };
         let mut every_second = [0; ondisk::f2fs::VALID_MAP_BYTES];
         every_second[1..4].fill(0b1010_1010);
@@ -560,21 +580,10 @@ mod tests {
             log: Log::WarmData,
             mask: &every_second,
         };
-        let taken = run(5, 1, true);
-        let parts = vec![
-            group(9, &[taken, run(40, 3, false), DEL]),
-            group(10, &[run(43, 2, false)]),
-            group(11, &[run(1024, 1, false), run(45, 1, false)]),
-        ];
-        let mut together = parts.clone();
-        free_together(&geo, &mut together);
-        is(&together[0], &[taken, DEL]);
-        assert!(together[1..3].iter().all(|group| group.records == 0));
-        assert_eq!(together[3].ino, Nid(0));
-        is(&together[3], &[run(40, 6, false), run(1024, 1, false)]);
+        let parts = [(40, 3), (43, 2), (1024, 1), (45, 1)].map(|(at, count)| run(at, count));
+        is(&together(&parts), &[run(40, 6), run(1024, 1)]);
         // The map of a segment, where that is shorter, and what the map of another file adds.
-        let mut masks = vec![group(9, &[mask]), group(10, &[mask, run(9, 1, false)])];
-        free_together(&geo, &mut masks);
+        let masks = together(&[mask, mask, run(9, 1)]);
         every_second[1] |= 0b0100_0000;
         let mask = Record::BlockMask {
             seg: SegNo(0),
@@ -582,17 +591,70 @@ mod tests {
             log: Log::WarmData,
             mask: &every_second,
         };
-        is(&masks[2], &[mask]);
-        // One file alone, and two that would take more room.
-        for few in [
-            &parts[..1],
-            &parts[1..2],
-            &[parts[0].clone(), group(10, &[run(600, 1, false)])],
-        ] {
-            let mut same = few.to_vec();
-            free_together(&geo, &mut same);
-            assert_eq!(same, few);
-        }
+        is(&masks, &[mask]);
+        is(&together(&[]), &[]);
+    }
+
+    /// T6.
+    #[test]
+    fn inodes_that_are_freed_stand_together() {
+        let together = |ends: &[(u32, u8)]| {
+            let ends = ends.iter().map(|&(nid, version)| (Nid(nid), version));
+            let mut own = OfVolume {
+                ends: ends.collect(),
+                ..OfVolume::default()
+            };
+            of_volume(&test_geometry(1), &mut own)
+        };
+        let run = |first, count, version| Record::InodeDel {
+            first: Nid(first),
+            count,
+            version,
+        };
+        let ends = [(9, 1), (12, 1), (10, 1), (11, 2), (30, 0)];
+        let expected = [run(9, 2, 1), run(11, 1, 2), run(12, 1, 1), run(30, 1, 0)];
+        is(&together(&ends), &expected);
+        let many: Vec<_> = (100..100 + 65_537).map(|nid| (nid, 3)).collect();
+        is(&together(&many), &[run(100, 65_535, 3), run(65_635, 2, 3)]);
+    }
+
+    /// T2, T7: of an inode that ends its birth stays, and what slots of a directory need; then the
+    /// end does, too.
+    #[test]
+    fn of_an_inode_that_ends_its_birth_stays() {
+        let new = Record::NodeNew {
+            nid: INO,
+            ofs: 0,
+            cold: true,
+            version: 1,
+        };
+        let ended = |records: &[Record<'_>]| {
+            let mut bytes = Vec::new();
+            records.iter().for_each(|r| r.encode(&mut bytes));
+            let records = records.len() as u32;
+            let ino = INO;
+            let mut group = OwnedGroup {
+                ino,
+                records,
+                bytes,
+            };
+            let kept = of_group(&mut group, Some(1));
+            assert_eq!(kept, group.records > 0, "T7");
+            group
+        };
+        let mode = attrs(attr::MODE, &[0; 2]);
+        let links = attrs(attr::LINKS, &[0; 4]);
+        is(&ended(&[new, mode, links]), &[new, DEL]);
+        is(&ended(&[mode]), &[]);
+        let gone = Record::MapRun {
+            nid: INO,
+            slot: 0,
+            count: 1,
+            addr: BlockAddr::NULL,
+            dir: true,
+        };
+        is(&ended(&[new, mode, gone]), &[new, mode, gone, DEL]);
+        is(&ended(&[gone]), &[gone, DEL]);
     }
 
     /// T2.

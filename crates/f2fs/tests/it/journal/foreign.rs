@@ -8,7 +8,7 @@ use base::{BlockNo, Ino};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk};
 use fscore::{FallocateMode, FileKind, FileSystem, FsResult, XattrMode};
-use ondisk::f2fs::journal::{JournalArea, JournalSuper, RING_AT};
+use ondisk::f2fs::journal::{JournalArea, JournalSuper, JournalVersion, RING_AT};
 use ondisk::f2fs::{Features, Superblock};
 use rt::SimConfig;
 use std::collections::BTreeMap;
@@ -178,6 +178,20 @@ fn forget_journal(disk: &Arc<SpecDisk>, area: Option<JournalArea>) -> JournalAre
         put(disk, at, bytes);
     }
     found.expect("a journal")
+}
+
+/// Both superblocks of the journal say this version; answers what they said before.
+pub fn set_version(disk: &Arc<SpecDisk>, version: JournalVersion) -> JournalVersion {
+    let sb = Superblock::in_block(&block(disk, 0)).expect("sound");
+    let area = sb.journal().expect("sound").expect("a journal");
+    let mut before = version;
+    for copy in 0..2 {
+        let at = area.super_block(copy);
+        let sb = JournalSuper::parse(&block(disk, at)).expect("sound");
+        before = sb.version;
+        put(disk, at, JournalSuper { version, ..sb }.encode());
+    }
+    before
 }
 
 /// Whether a mount finds what other software wrote, after epochs of ours were left in the ring.

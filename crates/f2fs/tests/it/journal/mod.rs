@@ -13,6 +13,7 @@ mod chain;
 mod commit;
 mod common;
 mod cuts;
+mod ends;
 mod foreign;
 mod guard;
 mod holes;

@@ -1,8 +1,9 @@
 //! Recovery brings back everything that was committed before a cut, also if recovery itself is cut.
 
-use super::common::{Mistake, disk, fsck, mount, sim};
+use super::common::{Mistake, disk, fsck, mount, sim, try_mount};
 use super::foreign::{
-    Before, CREATE, Step, committed, made_over, mount_plain, tree, write, written_by_another,
+    Before, CREATE, Step, committed, made_over, mount_plain, set_version, tree, write,
+    written_by_another,
 };
 use base::Ino;
 use block::Queue;
@@ -293,6 +294,61 @@ fn cut_in_recovery(goes_on: bool) {
         }
     }
     assert!(cases.len() > 1, "before and behind the pack: {cases:?}");
+}
+
+/// trim-T5, trim-T6: inodes that went, in the epoch that made them and in later ones.
+#[test]
+fn inodes_that_are_freed_together_stay_away() {
+    let looked_at = super::ends::each(&Mistake::default()).expect("trim-T6");
+    assert_eq!(looked_at, 36);
+}
+
+/// trim-T7: files that are made and removed in one epoch take no room of a recovery.
+#[test]
+fn temporary_files_take_no_room_in_recovery() {
+    if super::SCHEME == "scheme=f2fsj" {
+        assert_eq!(super::ends::temporary_files(), (0, 0), "trim-T7");
+    }
+}
+
+/// A ring of an older version is recovered by its own rules, and a new life of it begins; what its
+/// version does not know is refused.
+#[test]
+fn a_ring_of_an_older_version_is_recovered_and_begins_anew() {
+    use ondisk::f2fs::journal::JournalVersion::{Ordered, Summed, Together};
+    let (plain, expected) = committed(&CREATE, Before::Home);
+    let removal: Step = ("removal", |fs| {
+        fs.unlink(find(fs, "dir"), b"victim").expect("gone");
+    });
+    let (removed, _) = committed(&removal, Before::Home);
+    for version in [Ordered, Summed] {
+        sim(4, || {
+            let disk = disk(RING, plain.clone(), 4);
+            assert_eq!(set_version(&disk, version), Together);
+            let fs = mount(&disk, "");
+            let found = fs.journal_recovery().expect("a journal").clone();
+            assert_eq!((found.case, found.epochs > 0, found.kept), ('I', true, 0));
+            assert_eq!(tree(&fs), expected);
+            fs.check();
+            fs.unmount().expect("unmounted");
+            assert_eq!(set_version(&disk, Together), Together, "a new life");
+        });
+        // A journal of pages has no such record.
+        if super::SCHEME == "scheme=f2fsj" {
+            sim(4, || {
+                let disk = disk(RING, removed.clone(), 4);
+                set_version(&disk, version);
+                let before = disk.visible();
+                let refused = try_mount(&disk, "").map(drop).expect_err("case R");
+                let said = refused.to_string();
+                assert!(
+                    said.contains(&format!("in a ring of version {version}")),
+                    "{said}"
+                );
+                assert!(disk.visible() == before, "f2fs-mount-M1");
+            });
+        }
+    }
 }
 
 #[test]

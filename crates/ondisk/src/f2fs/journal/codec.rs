@@ -23,6 +23,7 @@
 //! | 18 | HEAD | | segment 4, next block 2, log 1, how 1 |
 //! | 19 | PAGE | what block: 0 node, 1 directory, 2 NAT, 3 SIT | number 4, page 4, bytes 4096 |
 //! | 20 | DATA_SUM | | address 4, blocks 4, checksum 4 of each |
+//! | 21 | INODE_DEL | | first nid 4, count 2, version 1, - 1 |
 //!
 //! Each record has one form: bytes that decode to a record are those that it encodes to. Decoding
 //! checks what the format promises (lengths, ranges of a node block, kinds), not whether a record
@@ -69,6 +70,7 @@ impl Record<'_> {
             Record::DentSet { name, .. } => 16 + name.len(),
             Record::DentClear { .. }
             | Record::NodeDel { .. }
+            | Record::InodeDel { .. }
             | Record::BlockRun { .. }
             | Record::Trunc { .. }
             | Record::Head { .. } => 8,
@@ -128,9 +130,10 @@ impl Record<'_> {
                 p16(out, count);
                 p32(out, addr.0);
             }
-            Record::NodeNew { .. } | Record::NodePtr { .. } | Record::NodeDel { .. } => {
-                self.encode_node(out);
-            }
+            Record::NodeNew { .. }
+            | Record::NodePtr { .. }
+            | Record::NodeDel { .. }
+            | Record::InodeDel { .. } => self.encode_node(out),
             Record::BlockRun { .. } | Record::BlockMask { .. } | Record::SumRun { .. } => {
                 self.encode_blocks(out);
             }
@@ -237,6 +240,16 @@ impl Record<'_> {
                 p32(out, nid.0);
                 out.extend_from_slice(&[version, 0, 0, 0]);
             }
+            Record::InodeDel {
+                first,
+                count,
+                version,
+            } => {
+                assert!(is_run(first, count), "inodes that are freed have numbers");
+                p32(out, first.0);
+                p16(out, count);
+                out.extend_from_slice(&[version, 0]);
+            }
             _ => {}
         }
     }
@@ -280,6 +293,10 @@ fn p16(out: &mut Vec<u8>, value: u16) {
 fn p32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_le_bytes());
 }
+/// At least one number, and one behind the last of them.
+fn is_run(first: Nid, count: u16) -> bool {
+    count > 0 && first.0.checked_add(count.into()).is_some()
+}
 fn put_fields(out: &mut Vec<u8>, mask: u32, fields: &[u8]) {
     let packed = attr::packed_bytes(mask, fields) == Some(fields.len());
     assert!(
@@ -322,6 +339,7 @@ impl<'a> Body<'a> {
                 let (addr, sums) = Sums::decode(self.body)?;
                 Ok(Record::DataSum { addr, sums })
             }
+            21 => self.inode_del(),
             code => Err(bad("type", code, "is no type of record")),
         }
     }
@@ -474,6 +492,21 @@ impl<'a> Body<'a> {
             parent: Nid(get_le32(b, 0)),
             slot,
             child: Nid(get_le32(b, 8)),
+        })
+    }
+
+    fn inode_del(&self) -> Result<Record<'a>, Corrupt> {
+        self.no_flags()?;
+        let b = self.fixed(8)?;
+        zero(&b[7..])?;
+        let (first, count, version) = (Nid(get_le32(b, 0)), get_le16(b, 4), b[6]);
+        if !is_run(first, count) {
+            return Err(bad("count", count, "is none, or leads behind all numbers"));
+        }
+        Ok(Record::InodeDel {
+            first,
+            count,
+            version,
         })
     }
 

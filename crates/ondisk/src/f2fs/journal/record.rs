@@ -271,6 +271,17 @@ pub enum Record<'a> {
         /// The checksum of each of them, at most [`DATA_SUMS_MAX`](super::DATA_SUMS_MAX).
         sums: Sums<'a>,
     },
+    /// 21: inodes are freed, and their numbers with them, when all other records of the epoch are
+    /// redone: as [`NodeDel`](Record::NodeDel) of each in a group of its own. It belongs to inode
+    /// 0.
+    InodeDel {
+        /// The first one; the others follow. There is a number behind the last one.
+        first: Nid,
+        /// How many, at least 1.
+        count: u16,
+        /// Version of each in the NAT.
+        version: u8,
+    },
 }
 
 impl Record<'_> {
@@ -300,12 +311,13 @@ impl Record<'_> {
             Record::Head { .. } => 18,
             Record::Page { .. } => 19,
             Record::DataSum { .. } => 20,
+            Record::InodeDel { .. } => 21,
         }
     }
 
     /// Name for people: as in the specification.
     pub const fn name(&self) -> &'static str {
-        const NAMES: [&str; 20] = [
+        const NAMES: [&str; 21] = [
             "INODE_NEW",
             "INODE_ATTR",
             "DENT_SET",
@@ -326,6 +338,7 @@ impl Record<'_> {
             "HEAD",
             "PAGE",
             "DATA_SUM",
+            "INODE_DEL",
         ];
         NAMES[self.code() as usize - 1]
     }

@@ -33,7 +33,7 @@ impl Owned {
         let run = BlockAddr(1 + b % (u32::MAX - 3000));
         let log = Log::ALL[c as usize % 6];
         let kind = FileType::from_code((c % 8) as u8);
-        match self.make % 20 + 1 {
+        match self.make % 21 + 1 {
             1 => Record::InodeNew {
                 mask: self.mask & !attr::NAME,
                 fields: &self.bytes,
@@ -82,7 +82,7 @@ impl Owned {
         let [a, b, c, d] = self.numbers;
         let (nid, small) = (Nid(a), b as u8);
         let (alloc, cold) = (self.flag, self.flag);
-        match self.make % 20 + 1 {
+        match self.make % 21 + 1 {
             7 => Record::NodeNew {
                 nid,
                 ofs: b,
@@ -134,13 +134,14 @@ impl Owned {
                 space: -i64::from(b),
                 inodes: i64::from(d) << 20,
             },
+            21 => Record::InodeDel {
+                first: Nid(a.min(u32::MAX - 2000)),
+                count,
+                version: small,
+            },
             18 => Record::Head {
                 log,
-                alloc: if alloc {
-                    AllocType::Ssr
-                } else {
-                    AllocType::Lfs
-                },
+                alloc: [AllocType::Lfs, AllocType::Ssr][usize::from(alloc)],
                 seg: SegNo(a),
                 next: (b % 513) as u16,
             },
@@ -158,7 +159,7 @@ impl Owned {
 }
 
 prop_compose! {
-    pub(super) fn records()(make in 0u8..20, name in vec(any::<u8>(), 1..256), some in vec(any::<u8>(), 5..3000), inode in vec(any::<u8>(), 512),
+    pub(super) fn records()(make in 0u8..21, name in vec(any::<u8>(), 1..256), some in vec(any::<u8>(), 5..3000), inode in vec(any::<u8>(), 512),
         mask in any::<u32>(), bits in any::<[u8; 32]>(), numbers in any::<[u32; 4]>(), flag in any::<bool>()) -> Owned
     {
         let mut block = vec![0; BLOCK_BYTES];
@@ -226,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused(mut bytes in vec(any::<u8>(), 0..300), code in 0u8..21, len in 0u16..80) {
+    fn garbage_is_refused(mut bytes in vec(any::<u8>(), 0..300), code in 0u8..22, len in 0u16..80) {
         for tame in [false, true] {
             if tame && bytes.len() >= 4 {
                 bytes[0] = code;
@@ -553,6 +554,16 @@ fn bounds_of_each_record() {
     for (at, value) in [(8, 0), (8, 1), (8, 3), (4, 0xFE), (9, 1), (10, 1), (1, 1)] {
         refused(good(sums), at, value);
     }
+    let ends = Record::InodeDel {
+        first: Nid(u32::MAX - 300),
+        count: 300,
+        version: 1,
+    };
+    // Of none, of one without a number behind it; padding.
+    for (at, value) in [(9, 2), (8, 45), (11, 1), (1, 1), (2, 16)] {
+        refused(good(ends), at, value);
+    }
+
     let block = [7; BLOCK_BYTES];
     for what in PageKind::ALL {
         let page = Record::Page {

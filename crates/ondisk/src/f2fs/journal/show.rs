@@ -20,24 +20,10 @@ impl fmt::Display for Record<'_> {
             Record::DentSet { .. } | Record::DentClear { .. } | Record::DentIno { .. } => {
                 self.show_dent(f)
             }
-            Record::NodeNew {
-                nid,
-                ofs,
-                cold,
-                version,
-            } => {
-                let heat = if cold { ", cold" } else { "" };
-                write!(
-                    f,
-                    " node {nid} at {ofs} of the tree, version {version}{heat}"
-                )
-            }
-            Record::NodePtr {
-                parent,
-                slot,
-                child,
-            } => write!(f, " node {parent} word {slot} -> node {child}"),
-            Record::NodeDel { nid, version } => write!(f, " node {nid}, version {version}"),
+            Record::NodeNew { .. }
+            | Record::NodePtr { .. }
+            | Record::NodeDel { .. }
+            | Record::InodeDel { .. } => self.show_node(f),
             Record::MapRun { .. }
             | Record::BlockRun { .. }
             | Record::BlockMask { .. }
@@ -91,6 +77,38 @@ impl fmt::Display for Record<'_> {
 }
 
 impl Record<'_> {
+    fn show_node(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Record::NodeNew {
+                nid,
+                ofs,
+                cold,
+                version,
+            } => {
+                let heat = if cold { ", cold" } else { "" };
+                write!(
+                    f,
+                    " node {nid} at {ofs} of the tree, version {version}{heat}"
+                )
+            }
+            Record::NodePtr {
+                parent,
+                slot,
+                child,
+            } => write!(f, " node {parent} word {slot} -> node {child}"),
+            Record::NodeDel { nid, version } => write!(f, " node {nid}, version {version}"),
+            Record::InodeDel {
+                first,
+                count,
+                version,
+            } => {
+                let last = first.0 + u32::from(count) - 1;
+                write!(f, " inodes {first}..={last}, version {version}")
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn show_dent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Record::DentSet {
@@ -378,5 +396,11 @@ mod tests {
             record.to_string(),
             "DATA_SUM 100..=101: 0x00000001 0x000000fe"
         );
+        let record = Record::InodeDel {
+            first: Nid(7),
+            count: 3,
+            version: 2,
+        };
+        assert_eq!(record.to_string(), "INODE_DEL inodes 7..=9, version 2");
     }
 }

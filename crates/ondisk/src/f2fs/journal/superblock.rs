@@ -4,7 +4,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 4 | magic: `F2JS` |
-//! | 4 | 2 | version: 2; 1 in rings without DATA_SUM |
+//! | 4 | 2 | version: 3; 2 in rings without INODE_DEL, 1 without DATA_SUM, too |
 //! | 6 | 2 | flags: bit 0, the ring was left empty; bits 8 to 15, kind of checksum: 1, crc32c |
 //! | 8 | 8 | generation: rises with each write; its lowest bit is the copy |
 //! | 16 | 16 | UUID, as in the description in the F2FS superblock |
@@ -45,8 +45,10 @@ base::words! {
         /// The data that a transaction maps was durable before it was sent.
         Ordered = 1 => "1",
         /// The last transaction may be there without its data, which its DATA_SUMs tell.
-        #[default]
         Summed = 2 => "2",
+        /// Inodes that an epoch frees may stand together (INODE_DEL).
+        #[default]
+        Together = 3 => "3",
     }
 }
 
@@ -189,11 +191,11 @@ mod tests {
     use proptest::prelude::*;
 
     prop_compose! {
-        fn supers()(old in any::<bool>(), clean in any::<bool>(), generation in any::<u64>(), uuid in any::<[u8; 16]>(), ring_blocks in 14u32.., tail in any::<u32>(),
+        fn supers()(version in 0usize..3, clean in any::<bool>(), generation in any::<u64>(), uuid in any::<[u8; 16]>(), ring_blocks in 14u32.., tail in any::<u32>(),
             numbers in any::<[u64; 4]>()) -> JournalSuper
         {
             JournalSuper {
-                version: if old { JournalVersion::Ordered } else { JournalVersion::Summed },
+                version: JournalVersion::ALL[version],
                 clean, generation, uuid, ring_blocks, tail: tail % ring_blocks, tail_epoch: numbers[0] % EPOCH_MAX + 1, checkpoint_version: numbers[1],
                 incarnation: numbers[2].max(1), head_epoch: numbers[3] % EPOCH_MAX, transaction_max: (numbers[0] >> 32) as u32 % ring_blocks,
             }
@@ -273,7 +275,7 @@ mod tests {
         for sb in bad {
             assert!(JournalSuper::parse(&sb.encode()).is_err(), "{sb:?}");
         }
-        for (at, value) in [(4, 3), (4, 0), (6, 2), (7, 0), (7, 2), (33, 0)] {
+        for (at, value) in [(4, 4), (4, 0), (6, 2), (7, 0), (7, 2), (33, 0)] {
             let mut block = good.encode();
             block[at] = value;
             let crc = crc32c(!0, &block[..CRC_AT]);
