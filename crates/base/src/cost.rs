@@ -213,9 +213,12 @@ pub mod f2fs {
     /// (`f2fs/log-epoch`).
     pub const EPOCH_OP: Nanos = Nanos(99);
     /// A record of the journal in a list of an inode: making and encoding it, under the lock of
-    /// what it describes; the mean of seven operations, with what the journal adds to them besides,
-    /// such as ends of inodes and freed blocks, which are in no list (`f2fs/log-record`).
-    pub const LOG_RECORD: Nanos = Nanos(210);
+    /// what it describes; the mean of four operations that free nothing, with what the journal adds
+    /// to them besides (`f2fs/log-record`).
+    pub const LOG_RECORD: Nanos = Nanos(194);
+    /// The end of an inode and its blocks that are freed, which an operation logs in no list, with
+    /// what else the journal adds to the three operations that free an inode (`f2fs/log-end`).
+    pub const LOG_END: Nanos = Nanos(107);
     /// Finding records by comparing a block with a copy from before the change, where the change
     /// does not make them itself (`f2fs/log-compare`).
     pub const LOG_COMPARE: Nanos = Nanos(250);

@@ -181,21 +181,44 @@ fn main() {
     let Some([real, charged]) = measured else {
         return;
     };
-    // What logging takes in all operations together, without what other constants stand for.
-    let (mut left, mut records) = (0.0, 0.0);
-    for (op, rows) in logged::OPS {
-        let of = |times: &Times| times.best(rows[1]) - times.best(rows[0]);
-        let logged = logged::records(op);
-        println!(
-            "f2fs/logged-{op}\t{:.0}\t{:.0} charged, {logged:.2} records",
-            of(&real),
-            of(&charged)
-        );
-        left += of(&real) - of(&charged) + logged * cost::LOG_RECORD.0 as f64;
-        records += logged;
+    logged_parts(&real, &charged);
+}
+
+/// What logging takes, without what other constants stand for: of the operations that free no
+/// inode, and then of the others.
+fn logged_parts(real: &Times, charged: &Times) {
+    let mut per_record = cost::LOG_RECORD.0 as f64;
+    for (row, with_ends, of_all) in [
+        (
+            "log-record",
+            false,
+            "mean of the operations that free nothing",
+        ),
+        ("log-end", true, "mean of the operations that free an inode"),
+    ] {
+        let (mut left, mut records, mut ops) = (0.0, 0.0, 0.0);
+        for (op, rows) in logged::OPS {
+            if logged::frees(op) != with_ends {
+                continue;
+            }
+            let of = |times: &Times| times.best(rows[1]) - times.best(rows[0]);
+            let logged = logged::records(op);
+            println!(
+                "f2fs/logged-{op}\t{:.0}\t{:.0} charged, {logged:.2} records",
+                of(real),
+                of(charged)
+            );
+            left += of(real) - of(charged) + logged * cost::LOG_RECORD.0 as f64;
+            records += logged;
+            ops += 1.0;
+        }
+        let part = match with_ends {
+            false => left / records,
+            true => cost::LOG_END.0 as f64 + left / ops - per_record * records / ops,
+        };
+        println!("f2fs/{row}\t{part:.0}\t{of_all}");
+        if !with_ends {
+            per_record = part;
+        }
     }
-    println!(
-        "f2fs/log-record\t{:.0}\tmean of all operations",
-        left / records
-    );
 }

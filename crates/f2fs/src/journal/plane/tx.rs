@@ -15,7 +15,7 @@
 use super::gathered::{Gathered, OfVolume};
 use super::{DataSent, Plane};
 use crate::journal::{Epoch, UsageDelta};
-use base::cost::f2fs::{EPOCH_OP, LOG_COMPARE, LOG_RECORD};
+use base::cost::f2fs::{EPOCH_OP, LOG_COMPARE, LOG_END, LOG_RECORD};
 use base::{Mutant, Nanos};
 use ondisk::f2fs::journal::{Record, attr};
 use ondisk::f2fs::{BlockAddr, Nid};
@@ -125,6 +125,7 @@ impl<'a> Tx<'a> {
         if !self.plane.ideas.change_records {
             return self.log(ino, &Record::NodeDel { nid: ino, version });
         }
+        rt::charge(LOG_END);
         self.gather(|_, gathered| {
             gathered.own.ends.push((ino, version));
             gathered.bytes += OfVolume::END_BYTES;

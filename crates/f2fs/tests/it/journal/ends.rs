@@ -166,6 +166,32 @@ fn recovered(content: &Image, expected: &Tree, goes_on: bool) -> Result<Image, S
     })
 }
 
+/// What a recovery redoes of 298 of 300 empty files that were home, and are removed in one epoch:
+/// inodes that go, and records. The first and the last stay, with the directory's blocks.
+pub fn neighbours() -> (u64, u64) {
+    sim(4, || {
+        let life = disk(RING, volume(RING), 4);
+        let fs = try_mount_alone(&life, "").expect("mounted");
+        for n in 0..300 {
+            fs.make(fs.root(), format!("{n}")).expect("a file");
+        }
+        fs.write_home_now().expect("applied");
+        for n in 1..299 {
+            fs.unlink(fs.root(), format!("{n}").as_bytes())
+                .expect("gone");
+        }
+        fs.sync().expect("synced");
+        let left = life.snapshot_lost();
+        fs.unmount().expect("unmounted");
+        let next = disk(RING, left, 4);
+        let fs = try_mount_alone(&next, "").expect("mounted");
+        let found = fs.journal_recovery().expect("a journal").clone();
+        fs.check();
+        fs.unmount().expect("unmounted");
+        (found.nodes_freed, found.records)
+    })
+}
+
 /// The chain of the ring, whose epochs make and remove more files than there may be dirty nodes.
 pub fn temporary_files() -> (u64, u64) {
     const RING: u32 = 3072;

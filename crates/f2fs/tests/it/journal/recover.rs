@@ -303,6 +303,16 @@ fn inodes_that_are_freed_together_stay_away() {
     assert_eq!(looked_at, 36);
 }
 
+/// trim-T6: inodes with neighbouring numbers are one record.
+#[test]
+fn neighbours_that_go_are_one_record() {
+    if super::SCHEME == "scheme=f2fsj" {
+        let (freed, records) = super::ends::neighbours();
+        assert_eq!(freed, 298);
+        assert!(records < 10, "{records} records");
+    }
+}
+
 /// trim-T7: files that are made and removed in one epoch take no room of a recovery.
 #[test]
 fn temporary_files_take_no_room_in_recovery() {
