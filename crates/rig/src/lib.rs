@@ -52,7 +52,8 @@ pub use options::MountOptions;
 pub use room::Room;
 pub use rt::{WallTime, signals};
 pub use saved::{
-    check_absent, load_image_onto, read_device, write_device, write_image_whole, write_whole,
+    check_absent, check_writable, load_image_onto, read_device, write_device, write_image_whole,
+    write_whole,
 };
 pub use scheme::Scheme;
 pub use stack::Stack;

@@ -119,21 +119,38 @@ pub fn check_absent(path: &Path, overwrite: bool) -> Result<(), RigError> {
     }
 }
 
+/// Refuses a name under which [`write_whole`] could not make a file later.
+///
+/// # Errors
+/// [`check_absent`] refuses it, or no file can be made in its folder.
+pub fn check_writable(path: &Path, overwrite: bool) -> Result<(), RigError> {
+    check_absent(path, overwrite)?;
+    beside(path).map(drop).map_err(host(path))
+}
+
+/// A file without a final name in the folder of `path`.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let mut options = tempfile::Builder::new();
+    options.prefix(".varve-").suffix(".part");
+    // Less what the umask says.
+    options.permissions(Permissions::from_mode(0o666));
+    options.tempfile_in(folder_of(path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// Fills a file beside `path`, brings it to the disk and gives it that name.
 fn replace(
     path: &Path,
     overwrite: bool,
     fill: impl FnOnce(&mut NamedTempFile) -> Result<(), RigError>,
 ) -> Result<(), RigError> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut options = tempfile::Builder::new();
-    options.prefix(".varve-").suffix(".part");
-    // Less what the umask says.
-    options.permissions(Permissions::from_mode(0o666));
-    let mut file = options.tempfile_in(folder).map_err(host(path))?;
+    let mut file = beside(path).map_err(host(path))?;
     fill(&mut file)?;
     file.as_file().sync_all().map_err(host(path))?;
     let named = match overwrite {
@@ -141,6 +158,6 @@ fn replace(
         false => file.persist_noclobber(path),
     };
     named.map_err(|e| host(path)(e.error))?;
-    let folder = File::open(folder).and_then(|folder| folder.sync_all());
+    let folder = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
     folder.map_err(host(path))
 }

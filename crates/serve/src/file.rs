@@ -47,13 +47,27 @@ pub trait Content: Send + Sync {
     fn flush(&self) -> FsResult<()>;
 }
 
-/// The directory.
-pub struct OneFile<C>(Arc<C>);
+/// The directory. With `true` the file cannot be changed.
+pub struct OneFile<C>(Arc<C>, bool);
 
 impl<C: Content + 'static> OneFile<C> {
     /// A directory with `content` as its file.
     pub fn new(content: Arc<C>) -> OneFile<C> {
-        OneFile(content)
+        OneFile(content, false)
+    }
+
+    /// The same, and the file can only be read.
+    #[must_use]
+    pub fn read_only(self) -> OneFile<C> {
+        OneFile(self.0, true)
+    }
+
+    /// Refuses a change of a file that can only be read.
+    fn may_change(&self) -> FsResult<()> {
+        match self.1 {
+            true => Err(Errno::RoFs.into()),
+            false => Ok(()),
+        }
     }
 
     /// The directory with paths and open files, for a front door.
@@ -63,7 +77,10 @@ impl<C: Content + 'static> OneFile<C> {
     fn attr(&self, ino: Ino) -> FsResult<Attr> {
         let (kind, perm, nlink, size) = match ino {
             ROOT => (FileKind::Dir, 0o755, 2, 0),
-            DEVICE => (FileKind::File, 0o666, 1, self.bytes()),
+            DEVICE => {
+                let perm = if self.1 { 0o444 } else { 0o666 };
+                (FileKind::File, perm, 1, self.bytes())
+            }
             _ => return Err(Errno::Stale.into()),
         };
         let then = rt::WallTime { secs: 0, nanos: 0 };
@@ -173,6 +190,7 @@ impl<C: Content + 'static> FileSystem for OneFile<C> {
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
         self.file(ino)?;
+        self.may_change()?;
         let n = (data.len() as u64).min(self.bytes().saturating_sub(offset)) as usize;
         if n == 0 {
             return match data.len() {
@@ -185,6 +203,7 @@ impl<C: Content + 'static> FileSystem for OneFile<C> {
     }
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         self.file(ino)?;
+        self.may_change()?;
         let end = offset.saturating_add(len).min(self.bytes());
         match mode {
             FallocateMode::Allocate | FallocateMode::KeepSize if end == offset + len => Ok(()),

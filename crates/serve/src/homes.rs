@@ -11,6 +11,9 @@
 //!   or has more parts than [`PARTS_MAX`], is not followed, and of the blocks that it names those
 //!   that the device has are kept, so memory is bounded by the device.
 //!
+//! A request that holds logged blocks and others has one count. It is taken to be of the logged
+//! blocks first, so where the device shared one of the others the figures flatter it.
+//!
 //! A device with a volatile cache shares when it writes back, so the figures are of use only for
 //! devices without one ([`Homes::follows`]). Only file systems with blocks of 4 KiB are followed,
 //! because that is the unit that devices share.
@@ -337,10 +340,11 @@ impl BlockDevice for Homes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{BlockNo, Tid};
-    use blockdev::Ram;
+    use base::{BlockNo, Lba, Tid};
+    use blockdev::{Class, Ram};
     use ondisk::ext4::Extent;
     use ondisk::jbd2::{ChecksumMode, DescriptorWriter, Tag};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// H2: a client that names blocks without end takes no more memory than the device has blocks.
     #[test]
@@ -395,6 +399,67 @@ mod tests {
             let mut found = Vec::new();
             let all = homes.extents(&leaf(parts), DEPTH_MAX, &mut found);
             assert_eq!((all.is_some(), found.len()), (followed, PARTS_MAX));
+        }
+    }
+
+    /// A device that is busy while it takes a command.
+    #[derive(Default)]
+    struct Busy {
+        taken: Mutex<Vec<u64>>,
+        is_taking: AtomicBool,
+        met: AtomicBool,
+    }
+
+    impl BlockDevice for Busy {
+        fn caps(&self) -> Caps {
+            Ram::new(64 << 20).caps()
+        }
+        fn submit(&self, request: Request) -> Ticket {
+            if self.is_taking.swap(true, Ordering::SeqCst) {
+                self.met.store(true, Ordering::SeqCst);
+            }
+            rt::sleep(base::Nanos(1_000_000));
+            let lba = request.span().map_or(0, |(lba, _)| lba.0);
+            self.taken.lock().push(lba);
+            self.is_taking.store(false, Ordering::SeqCst);
+            Ticket(0)
+        }
+        fn wait(&self, _: Ticket) -> Result<Reply, DevError> {
+            unreachable!("nobody waits")
+        }
+    }
+
+    /// H1: what the count grows by during a command is of that command alone.
+    #[test]
+    fn h1_commands_reach_the_device_one_at_a_time() {
+        let busy = Arc::new(Busy::default());
+        let homes = Arc::new(Homes::new(busy.clone(), || 0, |_| Bytes::new()));
+        let tasks: Vec<_> = (0..4u64)
+            .map(|task| {
+                let homes = homes.clone();
+                rt::spawn("writes", move || {
+                    for n in 0..8 {
+                        let lba = Lba(8 * (100 * task + n));
+                        let bytes = Bytes::from(vec![1; BLOCK_BYTES]);
+                        homes.submit(Request::write(lba, Class::Data, bytes));
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.join().unwrap();
+        }
+        assert!(!busy.met.load(Ordering::SeqCst), "two at a time");
+        // Those of each task in their order.
+        let taken = busy.taken.lock();
+        for task in 0..4 {
+            let own: Vec<u64> = (taken.iter().copied())
+                .filter(|lba| lba / 800 == task)
+                .collect();
+            assert_eq!(
+                own,
+                (0..8).map(|n| 8 * (100 * task + n)).collect::<Vec<_>>()
+            );
         }
     }
 }

@@ -12,6 +12,8 @@
 //! - S4: a command is refused before any part of it reaches the device, if a part lies outside.
 //! - S5: after the last command that the device may get, or once it reported the loss of its power,
 //!   no command reaches it, and every connection is told to end.
+//! - S6: the end waits for no write of zeros of gigabytes: that one stops between its parts, and
+//!   is not answered as done.
 
 use base::{Bytes, Lba, SECTOR_BYTES, Time};
 use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind, Request, Ticket};
@@ -306,6 +308,11 @@ impl Served {
                 let zeros = Bytes::from_static(&[0; ZEROS_BYTES]);
                 let room = room.min((ZEROS_BYTES / SECTOR_BYTES) as u64);
                 for (at, n) in chunks(lba, sectors, room) {
+                    // S6.
+                    if self.is_ended() {
+                        pending.refused = Some(DevError::power_lost());
+                        return;
+                    }
                     let part = zeros.slice(..n as usize * SECTOR_BYTES);
                     let ticket = self.write(at, part, fua);
                     // One at a time: there may be thousands.

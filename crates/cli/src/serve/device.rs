@@ -6,7 +6,7 @@ use crate::failure::{Failure, failed, usage};
 use base::BLOCK_BYTES;
 use rig::{
     AnyModel, BlockDevice, Clock, HostFile, HostOptions, Media, Modelled, Profile, ProfileError,
-    SavedDevice, StateError, read_device, write_device,
+    SavedDevice, StateError, check_writable, read_device, write_device,
 };
 use serve::{Homes, Served};
 use std::fs::File;
@@ -29,19 +29,26 @@ pub struct Modelling {
     /// What it is saved as; a profile's file has no such form.
     saved: Option<SavedDevice>,
     left: Left,
+    /// It began with this server.
+    blank: bool,
 }
 
 /// What a cut left, and the counts up to it.
 type Left = Arc<Mutex<Option<(Media, String)>>>;
 
 impl Device {
-    /// Opens the device and what is served of it.
+    /// Opens the device and what is served of it. Where it is to be saved, that is possible by
+    /// then: what clients write is not to be lost at the end for a wrong name.
     pub fn open(args: &ServeArgs) -> Result<(Device, Served), Failure> {
+        if let Some(path) = &args.save {
+            check_writable(path, args.force || is_same(args, path))
+                .map_err(|e| failed(format!("--save: {}", line(&e))))?;
+        }
         if Profile::file_of(&args.device).is_some_and(|name| name.ends_with(".toml")) {
-            return model(args, of_file(args)?, None);
+            return model(args, of_file(args)?, None, true);
         }
         match saved(args)? {
-            Some(saved) => model(args, saved.build().map_err(failed)?, Some(saved)),
+            Some((saved, blank)) => model(args, saved.build().map_err(failed)?, Some(saved), blank),
             None => image(args),
         }
     }
@@ -84,9 +91,12 @@ impl Device {
                 saved.shut_down(model).map_err(failed)?
             }
         };
-        // The state that it began with is the one that goes on.
-        let same = Path::new(&args.device) == path.as_path();
-        write_device(&saved, path, args.force || same).map_err(|e| failed(line(&e)))
+        write_device(&saved, path, args.force || is_same(args, path)).map_err(|e| failed(line(&e)))
+    }
+
+    /// Whether it is a model that began with this server.
+    pub fn is_blank(&self) -> bool {
+        matches!(self, Device::Model(modelling) if modelling.blank)
     }
 }
 
@@ -100,6 +110,12 @@ impl Modelling {
             None => None,
         }
     }
+}
+
+/// Whether the state that it began with is the one that goes on, by whatever name.
+fn is_same(args: &ServeArgs, path: &Path) -> bool {
+    let [began, goes_on] = [Path::new(&args.device), path].map(Path::canonicalize);
+    matches!((began, goes_on), (Ok(began), Ok(goes_on)) if began == goes_on)
 }
 
 fn lock(left: &Left) -> MutexGuard<'_, Option<(Media, String)>> {
@@ -152,8 +168,8 @@ fn of_file(args: &ServeArgs) -> Result<AnyModel, Failure> {
     profile.build(bytes, None).map_err(|e| usage(line(&e)))
 }
 
-/// The model that `DEVICE` names, if it names one.
-fn saved(args: &ServeArgs) -> Result<Option<SavedDevice>, Failure> {
+/// The model that `DEVICE` names, if it names one, and whether it is a blank one.
+fn saved(args: &ServeArgs) -> Result<Option<(SavedDevice, bool)>, Failure> {
     let name = args.device.split(',').next().unwrap_or_default().trim();
     let is_profile = Profile::names().any(|known| known == name);
     let path = Path::new(&args.device);
@@ -164,7 +180,8 @@ fn saved(args: &ServeArgs) -> Result<Option<SavedDevice>, Failure> {
         if args.size.is_some() {
             return Err(usage("--size: a saved device has its size"));
         }
-        return read_device(path).map_err(|e| failed(line(&e))).map(Some);
+        let saved = read_device(path).map_err(|e| failed(line(&e)))?;
+        return Ok(Some((saved, false)));
     }
     let bytes = args.size.map(|mib| mib.saturating_mul(1 << 20));
     let blank = SavedDevice::blank(&args.device, bytes).map_err(|e| match e {
@@ -182,7 +199,7 @@ fn saved(args: &ServeArgs) -> Result<Option<SavedDevice>, Failure> {
         StateError::Profile(e) => usage(line(&e)),
         other => usage(line(&other)),
     })?;
-    Ok(Some(blank))
+    Ok(Some((blank, true)))
 }
 
 /// Whether a file says that it is a saved device; whether it is a whole one is seen later.
@@ -234,6 +251,7 @@ fn model(
     args: &ServeArgs,
     model: AnyModel,
     saved: Option<SavedDevice>,
+    blank: bool,
 ) -> Result<(Device, Served), Failure> {
     let clock = match args.pace {
         Some(permille) => Clock::Paced { permille },
@@ -269,6 +287,7 @@ fn model(
         homes,
         saved,
         left,
+        blank,
     };
     Ok((Device::Model(Box::new(modelling)), served))
 }

@@ -7,6 +7,7 @@ use super::names::shown;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::mount::{let_go, let_go_unused};
 use fuse::{Mounted, Options};
+use nix::errno::Errno;
 use rig::signals;
 use serve::Served;
 use serve::file::{NAME, OneFile};
@@ -33,10 +34,10 @@ impl Folder {
     ///
     /// # Errors
     /// The host refuses.
-    pub fn mount(path: &Path, served: &Arc<Served>) -> Result<Folder, Failure> {
+    pub fn mount(path: &Path, served: &Arc<Served>, read_only: bool) -> Result<Folder, Failure> {
         // The kernel's tables, in which it is looked for at the end, have no relative paths.
         let path = (path.canonicalize()).map_err(|e| failed(format!("{}: {e}", shown(path))))?;
-        let mounted = mounted(&path, served)?;
+        let mounted = mounted(&path, served, read_only)?;
         let device = mounted.device();
         let served = served.clone();
         let session = thread::spawn(move || {
@@ -139,6 +140,13 @@ fn loops(file: &Path) -> Vec<String> {
 /// That, or the host does not let us see.
 pub fn check(path: &Path) -> Result<(), Failure> {
     let name = shown(path);
+    if let Err(e) = path.metadata()
+        && e.raw_os_error() == Some(Errno::ENOTCONN as i32)
+    {
+        return Err(usage(format!(
+            "--file {name}: a server that was killed left it mounted; `umount` it"
+        )));
+    }
     if !path.is_dir() {
         return Err(usage(format!(
             "--file {name}: it is no folder; make an empty one, in which the device is the file `{NAME}`"
@@ -154,7 +162,7 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn mounted(folder: &Path, served: &Arc<Served>) -> Result<Mounted, Failure> {
+fn mounted(folder: &Path, served: &Arc<Served>, read_only: bool) -> Result<Mounted, Failure> {
     let options = Options {
         // One at a time: a sync that is carried out after a write began after that write was
         // answered, and a write of a part of a sector is alone.
@@ -163,7 +171,11 @@ fn mounted(folder: &Path, served: &Arc<Served>) -> Result<Mounted, Failure> {
     };
     let superuser = rustix::process::geteuid().is_root();
     let of_volume = Box::new(|what: &str| tell(what));
-    let vfs = OneFile::new(served.clone()).mounted();
+    let file = OneFile::new(served.clone());
+    let vfs = match read_only {
+        true => file.read_only().mounted(),
+        false => file.mounted(),
+    };
     Mounted::new(
         &vfs,
         folder,

@@ -37,7 +37,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     };
     noting.map_err(|e| failed(format!("handling signals: {e}")))?;
     let served = Arc::new(served);
-    let (servers, folder) = start(&args.at, args, &served)?;
+    let (servers, folder) = start(&args.at, args, &served, device.is_blank())?;
     let (telling, about) = (device.clone(), served.clone());
     thread::spawn(move || {
         while wanted.wait().is_ok() {
@@ -52,12 +52,17 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let seen = signals_so_far();
     let of_file = folder.map_or(Ok(()), |folder| folder.take_away(seen));
     served.end();
-    for server in servers {
-        server.join().map_err(|_| failed("a server panicked"))??;
-    }
+    let joined = (servers.into_iter()).map(|server| {
+        server
+            .join()
+            .unwrap_or_else(|_| Err(failed("a server panicked")))
+    });
+    let of_servers: Vec<Result<(), Failure>> = joined.collect();
     let statistics = device.told(&served);
-    say(&statistics)?;
+    // What clients have written outlives whatever else fails.
     device.close(args)?;
+    say(&statistics)?;
+    of_servers.into_iter().collect::<Result<(), Failure>>()?;
     of_file
 }
 
@@ -68,6 +73,7 @@ fn start(
     at: &Place,
     args: &ServeArgs,
     served: &Arc<Served>,
+    blank: bool,
 ) -> Result<(Vec<Server>, Option<Folder>), Failure> {
     if let Some(path) = &at.file {
         folder::check(path)?;
@@ -102,13 +108,14 @@ fn start(
         None => None,
         Some(path) => {
             places.push(format!("file {}", shown(&path.join(NAME))));
-            Some(Folder::mount(path, served)?)
+            Some(Folder::mount(path, served, args.read_only)?)
         }
     };
     if let Some(server) = vhost {
         let options = vhost::Options {
             queues: args.queues,
             read_only: args.read_only,
+            blank,
             ..vhost::Options::default()
         };
         let served = served.clone();

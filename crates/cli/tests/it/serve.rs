@@ -1,7 +1,7 @@
 //! `varve serve` as a user runs it: a client by NBD, a power cut, and the state that is saved.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use crate::program::{command, folder, on_image, text, told, varve};
+use crate::program::{command, folder, on_image, run, text, told, varve, words};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -452,4 +452,82 @@ fn what_cannot_be_served_is_refused_by_name() {
         2,
         "no such file",
     );
+}
+
+/// A name under which nothing can be saved is refused before anybody has written.
+#[test]
+fn a_state_that_cannot_be_saved_is_refused_at_the_start() {
+    let dir = folder();
+    std::fs::write(dir.path().join("mine"), b"mine").unwrap();
+    for (path, why) in [("mine", "--force"), ("nowhere/state", "No such file")] {
+        let line = format!("serve emmc-odroid-xu4 --size 32 --nbd unix:n --save {path}");
+        let out = run(dir.path(), &line);
+        let said = words(&out);
+        assert_eq!(out.status.code(), Some(1), "{said}");
+        assert!(said.contains("--save: ") && said.contains(why), "{said}");
+        assert!(!said.contains("serving"), "{said}");
+    }
+    assert_eq!(std::fs::read(dir.path().join("mine")).unwrap(), b"mine");
+    // The state goes on by another name of its own.
+    let first = Server::start(
+        dir.path(),
+        "emmc-odroid-xu4 --size 32 --nbd unix:n --save s",
+    );
+    first.signal("-TERM");
+    first.ended();
+    let again = Server::start(dir.path(), "s --nbd unix:n --save ./s");
+    again.signal("-TERM");
+    again.ended();
+}
+
+#[test]
+fn statistics_that_nobody_can_print_cost_no_state() {
+    let dir = folder();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let words = "serve emmc-odroid-xu4 --size 32 --nbd unix:n --save state";
+    let mut child = command()
+        .current_dir(dir.path())
+        .args(words.split(' '))
+        .stdout(writer.try_clone().unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(reader);
+    out.read_line(&mut String::new()).unwrap();
+    let mut client = Client::new(&dir.path().join("n"));
+    assert_eq!(client.write(1, 7), Some(0));
+    // A pipe that is full, and says so instead of waiting.
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+    for bytes in [&[0; 4096][..], &[0]] {
+        while writer.write(bytes).is_ok() {}
+    }
+    let id = child.id().to_string();
+    Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let server = Server::start(dir.path(), "state --nbd unix:n");
+    let mut client = Client::new(&dir.path().join("n"));
+    assert_eq!(client.read(1), vec![7; 4096]);
+    server.signal("-TERM");
+    server.ended();
+}
+
+#[test]
+fn a_file_of_a_device_that_is_read_only_cannot_be_changed() {
+    use std::os::unix::fs::FileExt;
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: no /dev/fuse");
+        return;
+    }
+    let dir = folder();
+    std::fs::create_dir(dir.path().join("at")).unwrap();
+    let words = "emmc-odroid-xu4 --size 32 --file at --read-only";
+    let server = Server::start(dir.path(), words);
+    let path = dir.path().join("at/device");
+    if let Ok(file) = File::options().write(true).open(&path) {
+        assert!(file.write_all_at(&[9; 512], 0).is_err());
+    }
+    assert_eq!(File::open(&path).unwrap().read(&mut [1; 1]).unwrap(), 1);
+    server.signal("-TERM");
+    let said = server.ended();
+    assert!(said.contains(" 0 writes"), "{said}");
 }

@@ -209,3 +209,108 @@ fn status_answer(request: &Request, extents: &[(u32, u32)]) -> Vec<u8> {
     }
     chunk(request, STATUS, payload.len(), &payload)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Nanos;
+    use blockdev::{BlockDevice, Caps, Ram, Reply, Ticket};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A device whose first command takes its time, and which counts.
+    struct Slow {
+        ram: Ram,
+        submitted: AtomicU64,
+        finished: AtomicU64,
+    }
+
+    impl BlockDevice for Slow {
+        fn caps(&self) -> Caps {
+            self.ram.caps()
+        }
+        fn submit(&self, request: blockdev::Request) -> Ticket {
+            self.submitted.fetch_add(1, Ordering::SeqCst);
+            self.ram.submit(request)
+        }
+        fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+            if self.finished.fetch_add(1, Ordering::SeqCst) == 0 {
+                rt::sleep(Nanos(50_000_000));
+            }
+            self.ram.wait(ticket)
+        }
+    }
+
+    /// Runs a client to its end; how many commands were submitted and finished.
+    fn transmitted(client: impl FnOnce(UnixStream)) -> (u64, u64) {
+        let device = Arc::new(Slow {
+            ram: Ram::new(1 << 20),
+            submitted: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+        });
+        let served = Arc::new(Served::new(device.clone()).unwrap());
+        let (theirs, ours) = UnixStream::pair().unwrap();
+        let ours = OwnedFd::from(ours);
+        let serving = rt::spawn("server", move || {
+            let wire = Wire {
+                stream: ours.as_fd(),
+                served: &served,
+                until: None,
+            };
+            run(
+                &wire,
+                &ours,
+                &served,
+                &Options::default(),
+                Agreed::default(),
+            )
+        });
+        client(theirs);
+        serving.join().unwrap();
+        let counts = [&device.submitted, &device.finished];
+        let [submitted, finished] = counts.map(|count| count.load(Ordering::SeqCst));
+        (submitted, finished)
+    }
+
+    /// A read of the first sector, or a write with this content.
+    fn request(cookie: u64, content: Option<u8>) -> Vec<u8> {
+        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&[0, 0, 0, u8::from(content.is_some())]);
+        bytes.extend_from_slice(&cookie.to_be_bytes());
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&512u32.to_be_bytes());
+        bytes.extend(content.map_or(Vec::new(), |byte| vec![byte; 512]));
+        bytes
+    }
+
+    #[test]
+    fn t1_requests_are_done_and_answered_in_their_order() {
+        let counts = transmitted(|mut client| {
+            let all = [Some(1), None, Some(2), None];
+            let sent: Vec<Vec<u8>> = (0..).zip(all).map(|(n, what)| request(n, what)).collect();
+            client.write_all(&sent.concat()).unwrap();
+            for (n, content) in [(0u64, None), (1, Some(1)), (2, None), (3, Some(2))] {
+                let mut head = [0; 16];
+                client.read_exact(&mut head).unwrap();
+                assert_eq!(head[8..], n.to_be_bytes());
+                let mut data = vec![0; content.map_or(0, |_| 512)];
+                client.read_exact(&mut data).unwrap();
+                assert!(data.iter().all(|byte| Some(*byte) == content), "read {n}");
+            }
+        });
+        assert_eq!(counts, (4, 4));
+    }
+
+    #[test]
+    fn t2_what_was_submitted_is_finished_though_the_client_has_gone() {
+        let (submitted, finished) = transmitted(|mut client| {
+            let sent: Vec<Vec<u8>> = (0..8).map(|n| request(n, Some(1))).collect();
+            client.write_all(&sent.concat()).unwrap();
+            // The first command is still under way.
+            rt::sleep(Nanos(20_000_000));
+        });
+        assert!(submitted > 1, "{submitted}");
+        assert_eq!(finished, submitted);
+    }
+}

@@ -14,6 +14,8 @@ pub struct Options {
     pub queues: u16,
     /// Refuse writes.
     pub read_only: bool,
+    /// The device began blank with this server, so nobody may go on with what an earlier one held.
+    pub blank: bool,
     /// The serial number, of which 20 bytes are told.
     pub id: String,
 }
@@ -23,6 +25,7 @@ impl Default for Options {
         Options {
             queues: 4,
             read_only: false,
+            blank: false,
             id: "varve".into(),
         }
     }
@@ -54,14 +57,18 @@ impl Server {
         options: &Options,
         tell: &mut dyn FnMut(&str),
     ) -> io::Result<()> {
+        let mut knows = false;
         let done = loop {
             let listener = &self.socket.listener;
             let accept = || listener.accept();
             match next_client(listener.as_fd(), served, accept) {
-                Ok(Some((stream, _))) => match Session::new(served, options, stream).run() {
-                    Close::ByClient | Close::ByServer => {}
-                    Close::Broken(why) => tell(&format!("a client of vhost-user is let go: {why}")),
-                },
+                Ok(Some((stream, _))) => {
+                    let (why, knew) = Session::new(served, options, stream, knows).run();
+                    knows = knew;
+                    if let Close::Broken(why) = why {
+                        tell(&format!("a client of vhost-user is let go: {why}"));
+                    }
+                }
                 Ok(None) => break Ok(()),
                 Err(e) => break Err(e),
             }

@@ -10,8 +10,15 @@
 //!   it says otherwise. It is known by a queue that has answers when it first starts.
 //! - V4: requests of a client wait while those under way have [`UNDER_WAY_BYTES`] of data. They
 //!   are taken when some of these are answered, without another kick.
-//! - V5: once the server ends, no request is taken: the next server does it, as after a kill. One
-//!   that is taken in the moment before fails with an error.
+//! - V5: once the server ends, or the device has lost its power, no request is taken, and one that
+//!   was refused for that reason gets no answer: the connection ends, and the next server does it,
+//!   as after a kill.
+//! - V6: a device that began blank with this server holds nothing that an earlier server answered.
+//!   So a queue that has answers, or notes, from before is refused until this server has worked for
+//!   a client that had none.
+//! - V7: where no notes tell what is under way, a queue begins at its used index. A client that
+//!   names another place knows of requests in between, of which nobody can say whether they are
+//!   done; it is refused.
 
 use super::blk::{self, Asked, Asking, feature};
 use super::inflight::Inflight;
@@ -23,7 +30,7 @@ use super::wire;
 use crate::socket::Close;
 use crate::{Command, Pending, Served};
 use base::{Bytes, Time};
-use blockdev::DevError;
+use blockdev::{DevError, DevErrorKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -55,6 +62,10 @@ pub(super) struct Session<'a> {
     write_back: bool,
     /// The client has chosen the mode in this session (V3).
     has_chosen: bool,
+    /// This server has worked for a client that began with it (V6).
+    knows: bool,
+    /// A queue was refused because of V6.
+    is_foreign: bool,
     memory: Option<Memory>,
     inflight: Option<Inflight>,
     queues: Vec<Queue>,
@@ -70,6 +81,8 @@ pub(super) struct Session<'a> {
 struct Queue {
     size: u32,
     rings: Option<Rings>,
+    /// Where the client says that it begins (V7).
+    base: Option<u32>,
     kick: Option<OwnedFd>,
     call: Option<OwnedFd>,
     enabled: bool,
@@ -81,7 +94,13 @@ struct Queue {
 }
 
 impl<'a> Session<'a> {
-    pub fn new(served: &'a Served, options: &'a Options, stream: UnixStream) -> Session<'a> {
+    /// `knows` says whether this server has worked for a client that began with it (V6).
+    pub fn new(
+        served: &'a Served,
+        options: &'a Options,
+        stream: UnixStream,
+        knows: bool,
+    ) -> Session<'a> {
         let queues = usize::from(options.queues.clamp(1, 16));
         Session {
             served,
@@ -91,6 +110,8 @@ impl<'a> Session<'a> {
             protocol: 0,
             write_back: true,
             has_chosen: false,
+            knows,
+            is_foreign: false,
             memory: None,
             inflight: None,
             queues: (0..queues).map(|_| Queue::default()).collect(),
@@ -100,8 +121,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Serves the client to its end, and says why that came.
-    pub fn run(mut self) -> Close {
+    /// Serves the client to its end, and says why that came, and whether the server has worked for
+    /// a client that began with it (V6).
+    pub fn run(mut self) -> (Close, bool) {
         let why = loop {
             if let Err(why) = self.turn() {
                 break why;
@@ -111,7 +133,8 @@ impl<'a> Session<'a> {
         for n in 0..self.queues.len() {
             self.drop_asked(n);
         }
-        why
+        let worked = self.queues.iter().any(|queue| queue.has_worked);
+        (why, self.knows || worked && !self.is_foreign)
     }
 
     /// Takes what the guest offers, answers what is complete, and waits for more.
@@ -243,6 +266,10 @@ impl<'a> Session<'a> {
         };
         self.under_way -= asking.bytes;
         let outcome = pending.map(|pending| self.served.finish(pending));
+        if matches!(&outcome, Some(Err(e)) if e.kind == DevErrorKind::PowerLost) {
+            // V5.
+            return Err(Close::ByServer);
+        }
         let (data, status) = told(&asking.asked, outcome);
         let (Some(memory), Some(ring)) = (&self.memory, &mut queue.ring) else {
             return Ok(false);
@@ -330,8 +357,7 @@ impl<'a> Session<'a> {
             Message::SetMemTable(regions) => self.set_memory(regions, files)?,
             Message::SetVringNum(n, size) => self.queue(n)?.size = size,
             Message::SetVringAddr(n, rings) => self.queue(n)?.rings = Some(rings),
-            // The used index tells the base (virtqueue-R3).
-            Message::SetVringBase(n, _) => self.queue(n).map(|_| ())?,
+            Message::SetVringBase(n, base) => self.queue(n)?.base = Some(base),
             Message::GetVringBase(n) => return self.stop(head, n).map(Some),
             Message::SetVringKick(n, true) => {
                 let kick = event(files)?;
@@ -452,8 +478,31 @@ impl<'a> Session<'a> {
         };
         let events = self.features & EVENT_IDX != 0;
         let queue = &mut self.queues[n];
+        let had_notes = match &self.inflight {
+            Some(inflight) => inflight.notes(n)?.are_begun()?,
+            None => false,
+        };
         let ring = queue.place(n, memory, self.inflight.as_ref(), events)?;
-        let comes_back = !std::mem::replace(&mut queue.has_worked, true) && ring.base() != 0;
+        if let (None, Some(told)) = (&self.inflight, queue.base.take())
+            && told != u32::from(ring.base())
+        {
+            // V7.
+            let used = ring.base();
+            return Err(Close::broken(format!(
+                "queue {n} begins at {told}, but its used index is {used}, and no notes say what \
+                 is done in between"
+            )));
+        }
+        let is_first = !std::mem::replace(&mut queue.has_worked, true);
+        let comes_back = is_first && ring.base() != 0;
+        if self.options.blank && !self.knows && is_first && (comes_back || had_notes) {
+            // V6.
+            self.is_foreign = true;
+            return Err(Close::broken(format!(
+                "queue {n} was worked by a server before this one, whose device is gone: this one \
+                 began blank; reset the guest"
+            )));
+        }
         if comes_back && !self.has_chosen {
             // V3.
             self.write_back = false;

@@ -160,7 +160,8 @@ impl Frontend {
         }
         self.share(&region(MEMORY), None);
         self.tell(8, &pair(0, u32::from(SIZE)), &[]);
-        self.tell(10, &pair(0, 0), &[]);
+        // Where the former server stood.
+        self.tell(10, &pair(0, self.get16(USED + 2).into()), &[]);
         self.tell(9, &rings(USER, USER + USED, USER + AVAIL), &[]);
         self.tell_fd(13, &0u64.to_le_bytes(), 1);
         self.tell_fd(12, &0u64.to_le_bytes(), 0);

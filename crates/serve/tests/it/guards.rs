@@ -2,7 +2,7 @@
 //! that are none of an event, a server that has ended, a device that is read-only.
 
 use crate::device::{BYTES, Seen, Spy, by_vhost, by_vhost_with};
-use crate::frontend::{Frontend, MEMORY, USED, pair, region};
+use crate::frontend::{AVAIL, Frontend, MEMORY, SIZE, USED, USER, pair, region, rings};
 use crate::virtio::{DISCARD, EVENT_IDX, FLUSH, OUT, WITH_FLUSH, WITH_WCE, WRITE_ZEROES};
 use base::{Lba, Nanos, Time};
 use blockdev::{BlockDevice, Caps, DevError, DevErrorKind, Ram, Reply, Request, Ticket};
@@ -304,4 +304,116 @@ fn v5_an_end_answers_no_request_with_an_error() {
         client.settle(4);
         assert_eq!([0, 1, 2, 3].map(|place| client.status(place)), [0; 4]);
     });
+}
+
+/// session-V5: a request that is refused because the power has gone gets no answer, as none comes
+/// from a device that is switched off.
+#[test]
+fn v5_what_the_cut_refuses_gets_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let spy = Spy::new(true);
+    let cut = Served::new(spy.clone()).unwrap().cut_after(1, || {});
+    let server = vhost::Server::bind(&socket).unwrap();
+    let thread = rt::spawn("server", move || {
+        let options = vhost::Options::default();
+        server.run(&cut, &options, &mut |_| {}).unwrap();
+    });
+    let mut client = Frontend::connect(&socket);
+    client.agree(WITH_FLUSH);
+    for place in 0..3 {
+        client.offer_write(place, 8 * u64::from(place), &[1; 4096]);
+    }
+    client.start_queue();
+    thread.join().unwrap();
+    assert_eq!(client.answered(), 1);
+    assert_eq!([0, 1, 2].map(|place| client.status(place)), [0, 0xff, 0xff]);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::again(socket, client, WITH_FLUSH);
+        client.settle(3);
+        assert_eq!([0, 1, 2].map(|place| client.status(place)), [0; 3]);
+    });
+}
+
+/// session-V6: nobody goes on upon zeros with what an earlier device held.
+#[test]
+fn v6_a_blank_device_refuses_a_client_of_an_earlier_one() {
+    let before = |noted: bool, answers: u16| {
+        let mut left = None;
+        by_vhost(served(&Spy::new(true)), |socket| {
+            let mut client = match noted {
+                true => Frontend::noted(socket, WITH_FLUSH),
+                false => Frontend::ready(socket, WITH_FLUSH),
+            };
+            for _ in 0..answers {
+                assert_eq!(client.run(OUT, 0, &[1; 512], 0).0, 0);
+            }
+            left = Some(client);
+        });
+        left.unwrap()
+    };
+    let options = vhost::Options {
+        blank: true,
+        ..vhost::Options::default()
+    };
+    for (noted, answers) in [(false, 1), (true, 1), (true, 0)] {
+        let mut old = before(noted, answers);
+        let told = by_vhost_with(served(&Spy::new(true)), &options, |socket| {
+            // As often as it tries.
+            for _ in 0..2 {
+                old.come_back(socket);
+                old.agree(WITH_FLUSH);
+                assert_eq!(old.start_queue(), None);
+            }
+            // One that begins here may come back here.
+            let mut client = Frontend::noted(socket, WITH_FLUSH);
+            assert_eq!(client.run(OUT, 0, &[1; 512], 0).0, 0);
+            let mut client = Frontend::again(socket, client, WITH_FLUSH);
+            assert_eq!(client.run(OUT, 0, &[1; 512], 0).0, 0);
+        });
+        assert_eq!(told.len(), 2);
+        assert!(
+            told.iter().all(|why| why.contains("began blank")),
+            "{told:?}"
+        );
+    }
+}
+
+/// session-V7.
+#[test]
+fn v7_a_place_other_than_the_used_index_is_refused_without_notes() {
+    let spy = Spy::new(true);
+    let told = by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        assert_eq!(client.run(OUT, 0, &[1; 512], 0).0, 0);
+        client.come_back(socket);
+        client.agree(WITH_FLUSH);
+        client.share(&region(MEMORY), None);
+        client.tell(8, &pair(0, u32::from(SIZE)), &[]);
+        client.tell(10, &pair(0, 3), &[]);
+        client.tell(9, &rings(USER, USER + USED, USER + AVAIL), &[]);
+        client.tell_fd(12, &0u64.to_le_bytes(), 0);
+        assert_eq!(client.ack(18, &pair(0, 1)), None);
+    });
+    let why = "queue 0 begins at 3, but its used index is 1";
+    assert!(told.len() == 1 && told[0].contains(why), "{told:?}");
+}
+
+/// served-S6: the end comes in the second part of a write of zeros.
+#[test]
+fn s6_the_end_waits_for_no_long_write_of_zeros() {
+    let device = Arc::new(Ending(Spy::new(true), Mutex::named("served", None)));
+    let served = Arc::new(Served::new(device.clone()).unwrap());
+    *device.1.lock() = Some(served.clone());
+    let zeros = Command::WriteZeroes {
+        lba: Lba(0),
+        sectors: BYTES / 512,
+        fua: false,
+    };
+    let why = served.run(zeros).unwrap_err();
+    device.1.lock().take();
+    assert_eq!(why.kind, DevErrorKind::PowerLost);
+    let seen = device.0.seen();
+    let writes = seen.iter().filter(|seen| matches!(seen, Seen::Write(..)));
+    assert_eq!(writes.count(), 2);
 }

@@ -23,6 +23,11 @@
 //! - I7: the notes are the client's, and hold anything: a version, feature, size, batch, place or
 //!   number of chains that cannot be is refused by name. Marks that lie repeat or lose requests of
 //!   that client alone.
+//! - I8: where nothing is marked, nothing can be lost, whatever `used` says: the client may have
+//!   reset its queue and kept the memory. QEMU's library and DPDK begin notes by their version
+//!   alone and leave `used` and the list at 0 until their first answer. Such a list names chain 0
+//!   over and over, so two answers or more cannot be of it, and none is taken from it. One answer
+//!   cannot be told from a batch of chain 0 alone.
 //!
 //! A request is done at least once. It may be done twice: the device had it when the server was
 //! killed, or it was done and not answered. Another request for the same place may have been done
@@ -35,7 +40,7 @@ use super::message::{Region, Shape};
 use super::virtqueue::SIZE_MAX;
 use crate::socket::Close;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -156,6 +161,10 @@ fn checked(shape: &Shape, most: usize) -> Result<(), Close> {
     Ok(())
 }
 
+fn wrong(why: String) -> Close {
+    Close::broken(format!("notes of what is under way: {why}"))
+}
+
 /// The notes of one queue.
 #[derive(Debug)]
 pub struct Notes {
@@ -173,7 +182,6 @@ impl Notes {
     /// # Errors
     /// They make no sense (I7).
     pub fn recover(&mut self, entries: u16, used: u16) -> Result<VecDeque<u16>, Close> {
-        let wrong = |why: String| Close::broken(format!("notes of what is under way: {why}"));
         let features: u64 = self.memory.number(self.at + FEATURES_AT)?;
         if features != 0 {
             return Err(wrong(format!("features {features:#x}, which are unknown")));
@@ -192,21 +200,24 @@ impl Notes {
             let own = self.size;
             return Err(wrong(format!("of {size} entries, told to have {own}")));
         }
-        let batch = used.wrapping_sub(self.half(USED_AT)?);
-        if batch > entries {
-            return Err(wrong(format!(
-                "a batch of {batch} answers in a queue of {entries}"
-            )));
-        }
-        let mut head = self.half(BATCH_AT)?;
-        for _ in 0..batch {
-            if head >= entries {
-                return Err(wrong(format!("an answer to chain {head} of {entries}")));
+        let mut marked = self.marked(entries)?;
+        // I8.
+        if !marked.is_empty() {
+            let batch = self.batch(entries, used)?;
+            for head in &batch {
+                self.mark(*head, 0)?;
             }
-            self.mark(head, 0)?;
-            head = self.memory.number(self.chain(head) + NEXT_AT)?;
+            marked.retain(|(_, head)| !batch.contains(head));
         }
         self.set_half(USED_AT, used)?;
+        self.number = marked
+            .last()
+            .map_or(0, |(number, _)| number.wrapping_add(1));
+        Ok(marked.into_iter().map(|(_, head)| head).collect())
+    }
+
+    /// The chains that are marked, with their numbers, in the order of these.
+    fn marked(&self, entries: u16) -> Result<Vec<(u64, u16)>, Close> {
         let mut marked = Vec::new();
         for head in 0..self.size {
             let mark: u8 = self.memory.number(self.chain(head) + MARK_AT)?;
@@ -220,10 +231,40 @@ impl Notes {
             marked.push((number, head));
         }
         marked.sort_unstable();
-        self.number = marked
-            .last()
-            .map_or(0, |(number, _)| number.wrapping_add(1));
-        Ok(marked.into_iter().map(|(_, head)| head).collect())
+        Ok(marked)
+    }
+
+    /// The chains that the last batch answered (I2, I8).
+    fn batch(&self, entries: u16, used: u16) -> Result<BTreeSet<u16>, Close> {
+        let (before, first) = (self.half(USED_AT)?, self.half(BATCH_AT)?);
+        let answers = used.wrapping_sub(before);
+        // Nothing was ever answered by who began these notes.
+        let is_unused = before == 0 && first == 0;
+        let mut batch = BTreeSet::new();
+        let mut head = first;
+        for _ in 0..answers {
+            if head >= entries {
+                return Err(wrong(format!("an answer to chain {head} of {entries}")));
+            }
+            if !batch.insert(head) {
+                return match is_unused {
+                    true => Ok(BTreeSet::new()),
+                    false => Err(wrong(format!(
+                        "a batch of {answers} answers that names chain {head} twice"
+                    ))),
+                };
+            }
+            head = self.memory.number(self.chain(head) + NEXT_AT)?;
+        }
+        Ok(batch)
+    }
+
+    /// Whether a server has begun them.
+    ///
+    /// # Errors
+    /// The memory is gone.
+    pub fn are_begun(&self) -> Result<bool, Close> {
+        self.half(VERSION_AT).map(|version| version != 0)
     }
 
     /// Notes of a queue that has none yet (I5).

@@ -280,7 +280,12 @@ fn notes_that_cannot_be_are_refused_by_name() {
     );
     refused(&|_| {}, 8, BEGIN, "a queue of 8 entries in 4");
     let later = BEGIN.wrapping_add(SIZE + 1);
-    refused(&|_| {}, SIZE, later, "a batch of 5 answers in a queue of 4");
+    refused(
+        &|_| {},
+        SIZE,
+        later,
+        "a batch of 5 answers that names chain 0 twice",
+    );
     refused(
         &half(BATCH_AT, 4),
         SIZE,
@@ -289,4 +294,74 @@ fn notes_that_cannot_be_are_refused_by_name() {
     );
     // A chain that a smaller queue does not have.
     refused(&|_| {}, 1, BEGIN, "chain 1 of 1");
+}
+
+/// inflight-I8: other servers begin notes by their version alone.
+#[test]
+fn notes_without_a_used_index_take_nothing_from_what_is_marked() {
+    let mut notes = notes();
+    notes.set_half(USED_AT, 0).unwrap();
+    for head in [2, 0, 3] {
+        notes.taken(head).unwrap();
+    }
+    // Within the queue and beyond it.
+    for used in [2, SIZE, SIZE + 1, 500] {
+        notes.set_half(USED_AT, 0).unwrap();
+        assert_eq!(heads(&mut notes, used), [2, 0, 3]);
+    }
+    // From now on they are ours.
+    notes.answering(0).unwrap();
+    assert_eq!(heads(&mut notes, 501), [2, 3]);
+}
+
+/// inflight-I8: a queue was reset, and its notes were kept.
+#[test]
+fn notes_without_a_mark_are_of_any_used_index() {
+    let mut notes = notes();
+    notes.taken(3).unwrap();
+    notes.answering(3).unwrap();
+    notes.answered(3, BEGIN.wrapping_add(1)).unwrap();
+    assert_eq!(heads(&mut notes, 0), [0; 0]);
+    notes.taken(1).unwrap();
+    assert_eq!(heads(&mut notes, 0), [1]);
+}
+
+/// Each queue has its part, and a queue beyond them has none.
+#[test]
+fn the_notes_of_each_queue_stand_alone() {
+    let shape = Shape {
+        bytes: 2 * span(SIZE),
+        offset: 0,
+        queues: 2,
+        size: SIZE,
+    };
+    let file = file(shape.bytes);
+    let own = file.try_clone().unwrap().into();
+    let inflight = Inflight::map(shape, own, 4).unwrap();
+    let [mut first, mut second] = [0, 1].map(|n| inflight.notes(n).unwrap());
+    for notes in [&mut first, &mut second] {
+        assert!(!notes.are_begun().unwrap());
+        assert_eq!(heads(notes, BEGIN), [0; 0]);
+        assert!(notes.are_begun().unwrap());
+    }
+    first.taken(1).unwrap();
+    second.taken(2).unwrap();
+    second.taken(0).unwrap();
+    assert_eq!(heads(&mut first, BEGIN), [1]);
+    assert_eq!(heads(&mut second, BEGIN), [2, 0]);
+    // Where QEMU's library has them: 16 bytes before 16 a chain, rounded up to 64.
+    let mut mark = [0];
+    for (at, expected) in [
+        (16 + 16, 1),
+        (16 + 32, 0),
+        (128 + 16 + 32, 1),
+        (128 + 16 + 16, 0),
+    ] {
+        file.read_exact_at(&mut mark, at).unwrap();
+        assert_eq!(mark[0], expected, "at {at}");
+    }
+    match inflight.notes(2) {
+        Err(Close::Broken(why)) => assert!(why.contains("queue 2 with"), "{why}"),
+        other => panic!("{other:?}"),
+    }
 }
