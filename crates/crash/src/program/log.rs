@@ -29,7 +29,7 @@ use std::path::Path;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 /// What the kernel marks when the device of the log is removed: nobody was told anything.
 const END: &str = "dm-log-writes-end";
-/// Bytes of a write that are taken into memory at once.
+/// Most bytes of a write, which are taken into memory at once. A discard has none.
 const REQUEST_MAX: u64 = 1 << 30;
 
 /// Reads a log of a device that held `start` and has `bytes` bytes. With `begin` the recording
@@ -60,14 +60,17 @@ pub fn read_log(
     };
     let mut tape = Tape::new(start, disk_caps(bytes, true), room);
     for (nr, entry) in log.entries.iter().enumerate() {
-        let outside = entry.offset.checked_add(entry.len);
-        if outside.is_none_or(|end| end > bytes) || entry.len > REQUEST_MAX {
-            let (at, len) = (entry.offset, entry.len);
+        let (at, len) = (entry.offset, entry.len);
+        if at.checked_add(len).is_none_or(|end| end > bytes) {
             let why = format!("entry {nr}: {len} bytes at {at} of a device of {bytes} bytes");
             return Err(host(io::Error::other(why)));
         }
         let data = match entry.what.data_sectors() {
             0 => None,
+            _ if len > REQUEST_MAX => {
+                let why = format!("entry {nr}: a write of {len} bytes, more than {REQUEST_MAX}");
+                return Err(host(io::Error::other(why)));
+            }
             _ => Some(Bytes::from(log.data(entry).map_err(host)?)),
         };
         if Some(nr) == first {
@@ -290,6 +293,24 @@ mod tests {
             let why = read(&path, 1 << 20, None).unwrap_err().to_string();
             assert!(why.contains("entry"), "{len}: {why}");
         }
+    }
+
+    /// Real disks are trimmed by gigabytes.
+    #[test]
+    fn a_discard_is_as_long_as_the_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let bytes = 3u64 << 30;
+        let mut tape = Tape::new(Image::new(), disk_caps(bytes, true), Room::new(1 << 20));
+        tape.write(Lba(8), 8, Kind::Normal, Some(vec![1; 4096].into()))
+            .unwrap();
+        tape.write(Lba(0), bytes / SECTOR, Kind::Discard, None)
+            .unwrap();
+        write_log(&tape.recorded("a test").unwrap(), &path, false).unwrap();
+        let back = read(&path, bytes, None).unwrap();
+        assert_eq!(steps(&back)[1].1, bytes / SECTOR);
+        let why = read(&path, bytes - 512, None).unwrap_err().to_string();
+        assert!(why.contains("entry 1:"), "{why}");
     }
 
     #[test]

@@ -45,6 +45,12 @@ const LOG_BYTES: u64 = 4 << 30;
 /// The mark behind which the recording begins.
 const BEGIN: &str = "varve-begin";
 
+/// Most bytes of an acknowledgement: an entry of the log is a sector, and the kernel cuts what is
+/// longer.
+const ACK_MAX: usize = 479;
+/// Holds what is wrong with an acknowledgement.
+const FAILED: &str = "ack-failed";
+
 /// What the guest is to run.
 #[derive(Clone, Debug)]
 pub struct KernelPlan {
@@ -149,6 +155,7 @@ impl Kernel {
              sync
              dmsetup message log 0 mark {BEGIN}
              ( cd $MNT; sh $DIR/run.sh )
+             if [ -e $DIR/{FAILED} ]; then cat $DIR/{FAILED}; exit 1; fi
              umount $MNT
              dmsetup remove log"
         );
@@ -207,13 +214,22 @@ fn put_commands(dir: &Path, plan: &KernelPlan) -> io::Result<()> {
     let bin = dir.join("bin");
     fs::create_dir(&bin)?;
     // K1. Device mapper splits a message at spaces, and takes what stands behind a backslash as it
-    // is.
-    let ack = "#!/bin/sh\n\
-        exec dmsetup message log 0 mark \"$(printf %s \"$*\" | sed 's/[\\\\ ]/\\\\&/g')\"\n";
+    // is. An acknowledgement that fails ends the run, whatever the program does about it: it would
+    // be missing in the log.
+    let ack = format!(
+        "#!/bin/sh\n\
+        fail() {{ echo \"ack: $1\" | tee -a \"${{0%/*}}/../{FAILED}\" >&2; exit 2; }}\n\
+        text=$(printf %s \"$*\" | tr '\\n' ' ')\n\
+        [ -n \"$text\" ] || fail 'a text is missing'\n\
+        [ \"$text\" != dm-log-writes-end ] || fail 'this text is a mark of the kernel'\n\
+        [ $(printf %s \"$text\" | wc -c) -le {ACK_MAX} ] || fail 'more than {ACK_MAX} bytes'\n\
+        sent=$(printf %s \"$text\" | sed 's/[\\\\ ]/\\\\&/g')\n\
+        said=$(dmsetup message -- log 0 mark \"$sent\" 2>&1) || fail \"$said\"\n"
+    );
     let varve = "#!/bin/sh\n\
         if [ \"$1\" = ack ]; then shift; exec ack \"$@\"; fi\n\
         echo 'in the guest there is only `varve ack`' >&2; exit 2\n";
-    for (name, text) in [("ack", ack), ("varve", varve)] {
+    for (name, text) in [("ack", &ack[..]), ("varve", varve)] {
         fs::write(bin.join(name), text)?;
         fs::set_permissions(bin.join(name), Permissions::from_mode(0o755))?;
     }
