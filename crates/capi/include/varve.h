@@ -670,8 +670,9 @@ int varve_mount(const struct varve_disk *disk,
 int varve_unmount(struct varve_volume *volume, struct varve_error *error);
 
 /*
- Ends a volume as a cut of power would: what no sync has covered may be gone. Its open files must
- not be used again. The functions of a device of the caller's are not called any more. NULL does
+ Ends a volume as a cut of power would: what no sync has covered may be gone, nothing is written
+ to its disk any more, and its threads end. Its open files must not be used again, but for
+ varve_close. The functions of a device of the caller's are not called any more. NULL does
  nothing.
  */
 void varve_abandon(struct varve_volume *volume);
@@ -795,8 +796,9 @@ int varve_mount(const struct varve_disk *disk,
 int varve_unmount(struct varve_volume *volume, struct varve_error *error);
 
 /*
- Ends a volume as a cut of power would: what no sync has covered may be gone. Its open files must
- not be used again. The functions of a device of the caller's are not called any more. NULL does
+ Ends a volume as a cut of power would: what no sync has covered may be gone, nothing is written
+ to its disk any more, and its threads end. Its open files must not be used again, but for
+ varve_close. The functions of a device of the caller's are not called any more. NULL does
  nothing.
  */
 void varve_abandon(struct varve_volume *volume);

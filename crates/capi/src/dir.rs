@@ -45,7 +45,7 @@ pub unsafe extern "C" fn varve_opendir(
             (handle(volume, "volume")?, text(path, "path")?, out)
         };
         let flags = OpenFlags::READ | OpenFlags::DIRECTORY;
-        let opened = volume.volume.vfs().open(path, flags, 0);
+        let opened = volume.mounted()?.vfs().open(path, flags, 0);
         let dir = varve_dir {
             file: opened.map_err(Failure::of("opening", path))?,
             path: path.to_vec(),

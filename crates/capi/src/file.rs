@@ -115,7 +115,7 @@ pub unsafe extern "C" fn varve_open(
             (handle(volume, "volume")?, text(path, "path")?, out)
         };
         let opened = volume
-            .volume
+            .mounted()?
             .vfs()
             .open(path, flags_of(flags)?, (mode & 0o7777) as u16);
         let file = opened.map_err(Failure::of("opening", path))?;

@@ -19,7 +19,7 @@ fn at(
     guarded(error, || {
         // SAFETY: the caller passes null, or a volume and a text.
         let (volume, path) = unsafe { (handle(volume, "volume")?, text(path, "path")?) };
-        f(volume.volume.vfs(), path).map_err(Failure::of(doing, path))?;
+        f(volume.mounted()?.vfs(), path).map_err(Failure::of(doing, path))?;
         Ok(0)
     })
 }
@@ -43,7 +43,7 @@ fn between(
             )
         };
         let both = [from, b" and ", to].concat();
-        f(volume.volume.vfs(), from, to).map_err(Failure::of(doing, &both))?;
+        f(volume.mounted()?.vfs(), from, to).map_err(Failure::of(doing, &both))?;
         Ok(0)
     })
 }
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn varve_stat(
             let out = place(stat, "the stat")?;
             (handle(volume, "volume")?, text(path, "path")?, out)
         };
-        let attr = volume.volume.vfs().stat(path);
+        let attr = volume.mounted()?.vfs().stat(path);
         *out = attr.map_err(Failure::of("looking at", path))?.into();
         Ok(0)
     })
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn varve_lstat(
             let out = place(stat, "the stat")?;
             (handle(volume, "volume")?, text(path, "path")?, out)
         };
-        let attr = volume.volume.vfs().lstat(path);
+        let attr = volume.mounted()?.vfs().lstat(path);
         *out = attr.map_err(Failure::of("looking at", path))?.into();
         Ok(0)
     })
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn varve_readlink(
     guarded(error, || {
         // SAFETY: the caller passes null, or a volume and a text.
         let (volume, path) = unsafe { (handle(volume, "volume")?, text(path, "path")?) };
-        let read = volume.volume.vfs().readlink(path);
+        let read = volume.mounted()?.vfs().readlink(path);
         let read = read.map_err(Failure::of("reading", path))?;
         if target.is_null() || read.len() >= bytes {
             let text = format!("the target has {} bytes and a zero", read.len());

@@ -2,16 +2,29 @@
 
 use crate::callbacks::Gate;
 use crate::disk::varve_disk;
-use crate::error::{Failure, guarded, varve_error};
+use crate::error::{Failure, Outcome, guarded, varve_error};
 use crate::text::{handle, place, words};
-use facade::{Error, Volume};
+use facade::Volume;
+use facade::raw::Errno;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 /// A mounted volume. It is ended by varve_unmount, or by varve_abandon.
 pub struct varve_volume {
-    pub(crate) volume: Volume,
+    /// `None` behind a fault of the library in an unmount.
+    volume: Option<Volume>,
     gate: Option<Arc<Gate>>,
+}
+
+impl varve_volume {
+    /// The volume; fails behind a fault that ended it.
+    pub(crate) fn mounted(&self) -> Outcome<&Volume> {
+        let volume = self.volume.as_ref();
+        volume.ok_or_else(|| {
+            let text = "a fault in an unmount has ended the volume: varve_abandon frees it";
+            Failure::new(Errno::Shutdown, text)
+        })
+    }
 }
 
 /// Space and inodes of a volume.
@@ -45,7 +58,7 @@ pub unsafe extern "C" fn varve_mount(
             (handle(disk, "disk")?, words(options, "options")?, out)
         };
         let mounted = varve_volume {
-            volume: Volume::mount(&disk.disk, options)?,
+            volume: Some(Volume::mount(&disk.disk, options)?),
             gate: disk.cut_off(),
         };
         *out = Box::into_raw(Box::new(mounted));
@@ -62,36 +75,24 @@ pub unsafe extern "C" fn varve_unmount(
     error: *mut varve_error,
 ) -> c_int {
     guarded(error, || {
-        if volume.is_null() {
-            return Err(Failure::invalid("volume is NULL"));
+        // SAFETY: the caller passes null, or a volume that nobody else uses.
+        let mounted = unsafe { volume.as_mut() };
+        let mounted = mounted.ok_or_else(|| Failure::invalid("volume is NULL"))?;
+        mounted.mounted()?;
+        let taken = mounted.volume.take();
+        if let Err(not) = taken.expect("looked at above").unmount() {
+            mounted.volume = Some(not.volume);
+            return Err(not.error.into());
         }
-        // SAFETY: it came from a box; on an error a box stands at the same place again.
-        let taken = unsafe { std::ptr::read(volume) };
-        match taken.volume.unmount() {
-            Ok(()) => {
-                // SAFETY: the content was taken out; what is left is memory of that layout.
-                drop(unsafe {
-                    Box::from_raw(volume.cast::<std::mem::MaybeUninit<varve_volume>>())
-                });
-                Ok(0)
-            }
-            Err(not) => {
-                let gate = taken.gate;
-                let failure = Failure::from(not.error);
-                let again = varve_volume {
-                    volume: not.volume,
-                    gate,
-                };
-                // SAFETY: the place is the caller's box, whose content was taken out.
-                unsafe { std::ptr::write(volume, again) };
-                Err(failure)
-            }
-        }
+        // SAFETY: it came from a box, and the caller does not use it again.
+        drop(unsafe { Box::from_raw(volume) });
+        Ok(0)
     })
 }
 
-/// Ends a volume as a cut of power would: what no sync has covered may be gone. Its open files must
-/// not be used again. The functions of a device of the caller's are not called any more. NULL does
+/// Ends a volume as a cut of power would: what no sync has covered may be gone, nothing is written
+/// to its disk any more, and its threads end. Its open files must not be used again, but for
+/// varve_close. The functions of a device of the caller's are not called any more. NULL does
 /// nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_abandon(volume: *mut varve_volume) {
@@ -102,7 +103,9 @@ pub unsafe extern "C" fn varve_abandon(volume: *mut varve_volume) {
             if let Some(gate) = &volume.gate {
                 gate.close();
             }
-            volume.volume.abandon();
+            if let Some(mounted) = volume.volume {
+                mounted.abandon();
+            }
         }
         Ok(0)
     });
@@ -114,7 +117,7 @@ pub unsafe extern "C" fn varve_sync(volume: *const varve_volume, error: *mut var
     guarded(error, || {
         // SAFETY: the caller passes null, or a volume.
         let volume = unsafe { handle(volume, "volume") }?;
-        volume.volume.sync()?;
+        volume.mounted()?.sync()?;
         Ok(0)
     })
 }
@@ -129,7 +132,7 @@ pub unsafe extern "C" fn varve_statfs(
     guarded(error, || {
         // SAFETY: the caller passes null, or a volume and a place.
         let (volume, out) = unsafe { (handle(volume, "volume")?, place(space, "the space")?) };
-        let told = volume.volume.space().map_err(|e: Error| Failure::from(e))?;
+        let told = volume.mounted()?.space()?;
         *out = varve_space {
             block_bytes: told.block_bytes,
             bytes: told.bytes,

@@ -20,14 +20,19 @@ struct Figure {
     more_is_better: bool,
 }
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 10] = [
     Figure {
         name: "ops/s",
         of: |r| Some(r.ops_per_s),
         more_is_better: true,
     },
     Figure {
-        name: "fsync p50 us",
+        name: "fsync mean us",
+        of: |r| Some(r.latency_us.fsync.mean),
+        more_is_better: false,
+    },
+    Figure {
+        name: "p50 us",
         of: |r| Some(r.latency_us.fsync.p50),
         more_is_better: false,
     },
@@ -37,25 +42,40 @@ const FIGURES: [Figure; 6] = [
         more_is_better: false,
     },
     Figure {
+        name: "max us",
+        of: |r| Some(r.latency_us.fsync.max),
+        more_is_better: false,
+    },
+    Figure {
         name: "blocks/op",
-        of: |r| Some(per_op(r, r.blocks.values().sum())),
+        of: |r| Some(per_op(r, r.blocks.values().sum::<u64>() as f64)),
         more_is_better: false,
     },
     Figure {
         name: "programs/op",
-        of: |r| r.flash.as_ref().map(|f| per_op(r, f.programs)),
+        of: |r| r.flash.as_ref().map(|f| per_op(r, f.programs as f64)),
         more_is_better: false,
     },
     // Erases by the wall clock also fall where a scheme gets slower, so they count by operation.
     Figure {
         name: "erases due/1000 op",
-        of: |r| r.wear.map(|w| w.erases_due * 1000.0 / r.ops.max(1) as f64),
+        of: |r| r.wear.map(|w| per_op(r, w.erases_due) * 1000.0),
+        more_is_better: false,
+    },
+    Figure {
+        name: "of SLC blocks",
+        of: |r| Some(per_op(r, r.wear?.slc?.erases_due) * 1000.0),
+        more_is_better: false,
+    },
+    Figure {
+        name: "mJ/op",
+        of: |r| r.energy_j.as_ref().map(|j| per_op(r, j.device) * 1000.0),
         more_is_better: false,
     },
 ];
 
-fn per_op(run: &Run, count: u64) -> f64 {
-    count as f64 / run.ops.max(1) as f64
+fn per_op(run: &Run, amount: f64) -> f64 {
+    amount / run.ops.max(1) as f64
 }
 
 /// Compares two results; fails if the second is worse by more than the tolerance, or lacks a run.
@@ -132,13 +152,19 @@ impl Versus {
         for before in &a.runs {
             match b.runs.iter().find(|run| same(run, before)) {
                 None => versus.lost.push(name(before)),
-                Some(after) => versus.runs.push(Pair {
-                    run: name(before),
-                    figures: FIGURES
+                Some(after) => {
+                    let figures: Vec<Change> = FIGURES
                         .iter()
                         .map(|figure| Change::of(figure, before, after, tolerance))
-                        .collect(),
-                }),
+                        .collect();
+                    let gone = figures.iter().filter(|change| change.is_lost());
+                    let gone = gone.map(|change| format!("{} of {}", change.figure, name(before)));
+                    versus.lost.extend(gone);
+                    versus.runs.push(Pair {
+                        run: name(before),
+                        figures,
+                    });
+                }
             }
         }
         let new = b
@@ -203,6 +229,11 @@ impl Change {
         change
     }
 
+    /// Only the first result knows it.
+    fn is_lost(&self) -> bool {
+        self.before.is_some() && self.after.is_none()
+    }
+
     fn text(&self) -> String {
         match (self.before, self.after, self.percent) {
             (Some(old), Some(new), _) if old == new => format!("{new:.2} ="),
@@ -234,11 +265,17 @@ fn differences(a: &Results, b: &Results) -> Result<Vec<String>, String> {
         ));
     }
     let seeds = (a.seed.to_string(), b.seed.to_string());
+    let blocks = |run: &Run| {
+        run.wear
+            .map_or("an unknown number".into(), |w| w.blocks.to_string())
+    };
+    let sizes = (blocks(first), blocks(second));
     let mut lines = Vec::new();
     for (what, one, other) in [
         ("device", &a.profile, &b.profile),
         ("timing", &first.timing, &second.timing),
         ("seed", &seeds.0, &seeds.1),
+        ("number of flash blocks", &sizes.0, &sizes.1),
     ] {
         if one != other {
             lines.push(format!("{what} differs: {one} and {other}"));

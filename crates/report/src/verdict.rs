@@ -111,8 +111,8 @@ mod tests {
             run("none", 200.0, 600.0),
         ];
         let wanted = [
-            "ext4/emmc with 150.0 operations/s, +50.0 % over ext4/jbd2. ext4/none has 200.0 operations/s, and keeps nothing at a power cut.",
-            "ext4/emmc with 700 us at most, where ext4/jbd2 has 900 us at most. ext4/none has 600 us at most, and keeps nothing at a power cut.",
+            "ext4/emmc with 150.0 operations/s, +50.0 % over ext4/jbd2. ext4/none has 200.0 operations/s, and keeps no fsync at a power cut.",
+            "ext4/emmc with 700 us at most, where ext4/jbd2 has 900 us at most. ext4/none has 600 us at most, and keeps no fsync at a power cut.",
         ];
         assert_eq!(told(&runs), wanted);
         let safe = told(&runs[..2]);

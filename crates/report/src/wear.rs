@@ -395,7 +395,7 @@ mod tests {
         let told = sentence(&runs).expect("a life");
         assert!(
             told.contains("in 2.0 years with ext4/jbd2 and in 3.0 years with ext4/emmc. ")
-                && told.ends_with(" ext4/none has 4.0 years, and keeps nothing at a power cut."),
+                && told.ends_with(" ext4/none has 4.0 years, and keeps no fsync at a power cut."),
             "{told}"
         );
         let told = sentence(&runs[..1]).expect("a life");

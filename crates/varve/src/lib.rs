@@ -42,6 +42,7 @@
 //! device.
 
 mod check;
+mod cut;
 mod device;
 mod disk;
 mod error;

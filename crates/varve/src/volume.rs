@@ -1,5 +1,6 @@
 //! A mounted volume: its files by path, as `std::fs` has them.
 
+use crate::cut::Cut;
 use crate::open_files::OpenFiles;
 use crate::paths::bytes;
 use crate::{DirEntry, Disk, Error, File, Metadata, OpenOptions, Result, Space};
@@ -29,7 +30,25 @@ pub(crate) struct Mount {
 /// [`unmount`](Volume::unmount) ends it. Dropping it is a crash.
 pub struct Volume {
     disk: Disk,
+    cut: Arc<Cut>,
     mount: Arc<Mount>,
+}
+
+/// A disk that is claimed for a mount. However the mount fails, by a panic as well, the disk is cut
+/// off from the tasks that it may have begun, and is free.
+struct Claim<'a> {
+    disk: &'a Disk,
+    cut: Arc<Cut>,
+    mounted: bool,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.mounted {
+            self.cut.cut();
+            self.disk.unclaim();
+        }
+    }
 }
 
 /// A volume that could not be unmounted. With [`Error::FilesOpen`] nothing has happened, and it can
@@ -51,14 +70,22 @@ impl Volume {
     /// are, [`Error::ReadOnlyDisk`], [`Error::FileSystem`].
     pub fn mount(disk: &Disk, options: &str) -> Result<Volume> {
         disk.claim()?;
-        let mounted = Volume::mount_claimed(disk, options);
-        if mounted.is_err() {
-            disk.unclaim();
-        }
-        mounted
+        let mut claim = Claim {
+            disk,
+            cut: Arc::new(Cut::new(disk.below().clone())),
+            mounted: false,
+        };
+        let mount = Volume::mount_claimed(&claim, options)?;
+        claim.mounted = true;
+        Ok(Volume {
+            disk: disk.clone(),
+            cut: claim.cut.clone(),
+            mount,
+        })
     }
 
-    fn mount_claimed(disk: &Disk, options: &str) -> Result<Volume> {
+    fn mount_claimed(claim: &Claim<'_>, options: &str) -> Result<Arc<Mount>> {
+        let disk = claim.disk;
         let kind = disk.fs()?;
         let options = parsed(kind, options)?;
         let read_only = match &options {
@@ -70,18 +97,15 @@ impl Volume {
         }
         // Recovery writes.
         let _ = disk.take_zeros();
-        let mounted = rig::Volume::mount_device(disk.below().clone(), kind, options, read_only);
+        let mounted = rig::Volume::mount_device(claim.cut.clone(), kind, options, read_only);
         let mounted = mounted.map_err(|e| match e {
             rig::VolumeError::Fs(e) => Error::fs("mounting")(e),
             other => Error::host(other.to_string()),
         })?;
-        Ok(Volume {
-            disk: disk.clone(),
-            mount: Arc::new(Mount {
-                vfs: mounted.vfs,
-                files: OpenFiles::new(),
-            }),
-        })
+        Ok(Arc::new(Mount {
+            vfs: mounted.vfs,
+            files: OpenFiles::new(),
+        }))
     }
 
     /// Makes everything durable, marks the volume clean and frees the disk.
@@ -105,12 +129,14 @@ impl Volume {
         }
     }
 
-    /// Ends the volume as a cut of power would, and frees the disk: nothing is written any more but
-    /// what the tasks of the mount were writing just now, so a recovery may follow only on a device
-    /// that ignores them. For callers that have cut their device off.
+    /// Ends the volume as a cut of power would, and frees the disk: nothing is written any more
+    /// (cut-A1, cut-A2), and the tasks of the mount end. Open files answer errors from then on.
     #[doc(hidden)]
     pub fn abandon(self) {
+        self.cut.cut();
         self.vfs().stop_writeback();
+        // It cannot write, and ends the tasks.
+        let _ = self.vfs().fs().unmount();
         self.disk.unclaim();
     }
 

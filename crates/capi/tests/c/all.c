@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <varve.h>
 
 static varve_error why;
@@ -242,11 +243,82 @@ static void devices(void) {
     free(memory.bytes);
 }
 
+/* Threads of this process. */
+static int threads(void) {
+    char line[256];
+    int count = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    CHECK(status);
+    while (fgets(line, sizeof line, status)) sscanf(line, "Threads: %d", &count);
+    fclose(status);
+    return count;
+}
+
+/* A volume that is abandoned writes nothing any more, its threads have ended, and its image is
+   free: what the next mount makes durable is on the disk of a cut of power. */
+static void abandoned(const char *image, const char *kind, const char *made, const char *options) {
+    varve_disk *disk = NULL;
+    varve_volume *first = NULL, *second = NULL;
+    varve_file *file = NULL, *open = NULL;
+    varve_check check;
+    char name[32], data[8192];
+    int before = threads(), n;
+
+    remove(image);
+    OK(varve_disk_create(image, 128 << 20, &disk, &why));
+    OK(varve_mkfs(disk, kind, made, &why));
+    OK(varve_mount(disk, options, &first, &why));
+    memset(data, 7, sizeof data);
+    for (n = 0; n < 100; n++) {
+        snprintf(name, sizeof name, "/old%d", n);
+        OK(varve_open(first, name, VARVE_WRITE | VARVE_CREATE, 0644, &file, &why));
+        WANT(4096, "", varve_pwrite(file, data, 4096, 0, &why));
+        OK(varve_close(file, &why));
+    }
+    OK(varve_open(first, "/open", VARVE_WRITE | VARVE_CREATE, 0644, &open, &why));
+    CHECK(threads() > before);
+    varve_abandon(first);
+    CHECK(threads() == before);
+    varve_close(open, &why);
+
+    OK(varve_mount(disk, NULL, &second, &why));
+    memset(data, 9, sizeof data);
+    for (n = 0; n < 20; n++) {
+        snprintf(name, sizeof name, "/new%d", n);
+        OK(varve_open(second, name, VARVE_WRITE | VARVE_CREATE, 0644, &file, &why));
+        WANT(8192, "", varve_pwrite(file, data, 8192, 0, &why));
+        OK(varve_fsync(file, &why));
+        OK(varve_close(file, &why));
+    }
+    /* The old commit would have come by now. */
+    usleep(1500000);
+    varve_abandon(second);
+    OK(varve_disk_close(disk, &why));
+
+    /* The lock went with the disk. */
+    OK(varve_disk_open(image, false, &disk, &why));
+    OK(varve_fsck(disk, true, &check, &why));
+    CHECK(check.findings == 0);
+    OK(varve_mount(disk, "ro", &second, &why));
+    for (n = 0; n < 20; n++) {
+        snprintf(name, sizeof name, "/new%d", n);
+        OK(varve_open(second, name, VARVE_READ, 0, &file, &why));
+        WANT(8192, "", varve_pread(file, data, 8192, 0, &why));
+        CHECK(data[0] == 9 && data[8191] == 9);
+        OK(varve_close(file, &why));
+    }
+    OK(varve_unmount(second, &why));
+    OK(varve_disk_close(disk, &why));
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     files(argv[1]);
     refused(argv[1]);
     devices();
+    abandoned(argv[1], "ext4", NULL, "commit=1");
+    abandoned(argv[1], "f2fs", NULL, NULL);
+    abandoned(argv[1], "f2fs", "journal=16777216", "scheme=f2fsj,commit=1");
     puts("all checks passed");
     return 0;
 }

@@ -67,6 +67,32 @@ fn a_result_that_is_worse_has_an_exit_code_and_is_named() {
         "{said}"
     );
 
+    for (path, figure) in [
+        ("/runs/0/latency_us/fsync/max", "max us"),
+        ("/runs/0/latency_us/fsync/mean", "fsync mean us"),
+        ("/runs/0/energy_j/device", "mJ/op"),
+    ] {
+        let mut more = good.clone();
+        let place = more.pointer_mut(path).unwrap();
+        *place = json!(place.as_f64().unwrap() * 1.03);
+        let (code, said) = judged(a, &more, &[]);
+        assert!(
+            code == 1 && said.contains(&format!("ext4/jbd2: {figure}")),
+            "{said}"
+        );
+    }
+    let mut silent = good.clone();
+    silent["runs"][0]["wear"] = Value::Null;
+    let (code, said) = judged(a, &silent, &[]);
+    assert!(
+        code == 1 && said.contains("lacks erases due/1000 op of ext4/jbd2"),
+        "{said}"
+    );
+    let mut larger = good.clone();
+    larger["runs"][0]["wear"]["blocks"] = json!(999);
+    let (_, said) = judged(a, &larger, &[]);
+    assert!(said.contains("number of flash blocks differs"), "{said}");
+
     let mut fewer = good.clone();
     fewer["runs"].as_array_mut().unwrap().pop();
     let (code, said) = judged(a, &fewer, &[]);
