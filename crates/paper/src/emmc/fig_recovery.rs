@@ -18,7 +18,7 @@ const TIMED: &str = "transactions";
 const CUTS: (usize, usize) = (10, 2);
 /// Number of cuts in a phase of which only the time counts.
 const CUTS_TIMED: (usize, usize) = (5, 2);
-/// Milliseconds of a read of 4 KiB, under both timing sets (F4 of docs/design/models.md).
+/// Milliseconds of a read of 4 KiB, under both timing sets (docs/design/models.md).
 const READ_MS: f64 = 0.137;
 /// Bytes of the device: small, as checkers need images and recovery does not depend on it.
 const BYTES: u64 = 1 << 30;
