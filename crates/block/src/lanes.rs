@@ -406,11 +406,11 @@ mod tests {
             Some(awaited),
             "it ends the turn of write-back"
         );
-        assert!(matches!(bench.lanes.pick(Time(2 * MS)), Pick::At(Time(t)) if t == 9 * MS));
+        assert!(matches!(bench.lanes.pick(Time(2 * MS)), Pick::At(Time(t)) if t == 6 * MS));
         let again = bench.write(3 * MS, 7, false);
         assert_eq!(bench.goes(3 * MS), Some(again));
-        assert_eq!(bench.goes(11 * MS - 1), None);
-        assert_eq!(bench.goes(11 * MS), Some(back));
+        assert_eq!(bench.goes(8 * MS - 1), None);
+        assert_eq!(bench.goes(8 * MS), Some(back));
     }
 
     #[test]

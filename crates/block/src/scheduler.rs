@@ -88,8 +88,9 @@ const CFQ_310: Description = Description {
     sectors: u64::MAX,
     // `fifo_expire_sync`, `fifo_expire_async`.
     expire: [Nanos::from_millis(125), Nanos::from_millis(250)],
-    // `slice_idle`.
-    idle: Nanos::from_millis(8),
+    // `slice_idle` is HZ / 125 jiffies: with the board's HZ of 200 that is one, which ends within 5
+    // ms.
+    idle: Nanos::from_millis(5),
     // `CFQ_HW_QUEUE_MIN`, for a device that does not rotate.
     idle_below: 5,
     // `cfq_may_dispatch`.
@@ -128,9 +129,10 @@ const MQ_DEADLINE: Description = Description {
 /// `block/bfq-iosched.c` of Linux 6.x, `low_latency` on, every task interactive.
 const BFQ: Description = Description {
     favours: Favours::Awaited,
-    // `bfq_wr_coeff` (30) raises the weight of an interactive task; `bfq_async_charge_factor` (3)
-    // makes asynchronous sectors dearer.
-    share: Share::Service([1, 90]),
+    // `bfq_wr_coeff` (30) raises the weight of an interactive task. `bfq_serv_to_charge` makes
+    // asynchronous sectors dearer (`bfq_async_charge_factor`, 3) only where all weights are equal,
+    // and beside a raised one they are not.
+    share: Share::Service([1, 30]),
     // `timeout_sync`, for both.
     slice: [Nanos::from_millis(125); 2],
     requests: [u32::MAX; 2],

@@ -32,6 +32,39 @@ pub struct Trial {
     pub with: String,
     /// What the value is then.
     pub measured: f64,
+    /// Where the value is from. Only a run that was made for its cause closes or narrows anything.
+    #[serde(default, skip_serializing_if = "Basis::is_run")]
+    pub basis: Basis,
+}
+
+/// Where the value of a trial is from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// A run in which the cause was varied.
+    #[default]
+    Run,
+    /// The row's own runs, with something added or left out by calculation: it says what a cause
+    /// would have to do, and not that the cause does it.
+    Arithmetic,
+    /// A run of something that was fitted to published values of the same thing. It comes near them
+    /// whatever the row is, so it says nothing of the row.
+    Fitted,
+}
+
+impl Basis {
+    fn is_run(&self) -> bool {
+        *self == Basis::Run
+    }
+
+    /// What is said of such a trial, behind its value.
+    fn words(self) -> &'static str {
+        match self {
+            Basis::Run => "",
+            Basis::Arithmetic => " by arithmetic",
+            Basis::Fitted => " (fitted, says nothing)",
+        }
+    }
 }
 
 /// What an experiment says of the difference of a row.
@@ -47,17 +80,30 @@ pub enum Verdict {
         /// Its distance in the nearest trial.
         to: f64,
     },
+    /// No run closes or narrows it, but arithmetic on the row's own runs would.
+    Arithmetic,
     /// It is as large as before, nearly, or larger.
     NotExplained,
 }
 
 impl Verdict {
-    /// Part of the difference that is left: 0 if it is closed, 1 if nothing is explained.
+    /// Part of the difference that is left: 0 if it is closed, 1 if no run explains any.
     pub fn left(self) -> f64 {
         match self {
             Verdict::Closed => 0.0,
             Verdict::Narrowed { from, to } => to / from,
-            Verdict::NotExplained => 1.0,
+            Verdict::Arithmetic | Verdict::NotExplained => 1.0,
+        }
+    }
+
+    /// The verdict that explains more.
+    #[must_use]
+    pub fn better(self, other: Verdict) -> Verdict {
+        let rank = |v: Verdict| (v.left(), v == Verdict::NotExplained);
+        if rank(other) < rank(self) {
+            other
+        } else {
+            self
         }
     }
 
@@ -68,6 +114,7 @@ impl Verdict {
             Verdict::Narrowed { from, to } => {
                 format!("narrowed from {} to {}", number(from), number(to))
             }
+            Verdict::Arithmetic => "explained by arithmetic only".into(),
             Verdict::NotExplained => "not explained".into(),
         }
     }
@@ -95,10 +142,27 @@ impl Experiment {
     /// Adds a trial: how the cause was, and what the value is then. A quotient that is no number
     /// adds none.
     #[must_use]
-    pub fn with(mut self, with: &str, measured: f64) -> Experiment {
+    pub fn with(self, with: &str, measured: f64) -> Experiment {
+        self.trial(with, measured, Basis::Run)
+    }
+
+    /// Adds what the value would be by arithmetic on the row's own runs.
+    #[must_use]
+    pub fn computed(self, with: &str, measured: f64) -> Experiment {
+        self.trial(with, measured, Basis::Arithmetic)
+    }
+
+    /// Adds a run of something that was fitted to published values of the same thing.
+    #[must_use]
+    pub fn fitted(self, with: &str, measured: f64) -> Experiment {
+        self.trial(with, measured, Basis::Fitted)
+    }
+
+    fn trial(mut self, with: &str, measured: f64, basis: Basis) -> Experiment {
         self.trials.extend(measured.is_finite().then(|| Trial {
             with: with.into(),
             measured: round(measured),
+            basis,
         }));
         self
     }
@@ -106,11 +170,24 @@ impl Experiment {
     /// The experiment with its verdict on a row of this value. A control that agrees leaves nothing
     /// for the cause to close.
     pub(crate) fn judged(mut self, published: &Published, measured: f64) -> Experiment {
+        let by_runs = self.verdict_by(Basis::Run, published, measured);
+        let computed = self.verdict_by(Basis::Arithmetic, published, measured);
+        let computed = match computed {
+            Verdict::NotExplained => Verdict::NotExplained,
+            _ => Verdict::Arithmetic,
+        };
+        self.verdict = by_runs.better(computed);
+        self
+    }
+
+    /// What the trials on this basis alone say.
+    fn verdict_by(&self, basis: Basis, published: &Published, measured: f64) -> Verdict {
         let agrees = |value| published.class.within(published, value) == Some(true);
-        let nearest = self.trials.iter().map(|trial| trial.measured);
+        let trials = self.trials.iter().filter(|trial| trial.basis == basis);
+        let nearest = trials.map(|trial| trial.measured);
         let nearest = nearest.min_by(|a, b| published.gap(*a).total_cmp(&published.gap(*b)));
         let from = self.control.unwrap_or(measured);
-        self.verdict = match nearest {
+        match nearest {
             Some(_) if agrees(from) => Verdict::NotExplained,
             Some(nearest) if agrees(nearest) => Verdict::Closed,
             Some(nearest) => match (round(published.gap(from)), round(published.gap(nearest))) {
@@ -118,8 +195,7 @@ impl Experiment {
                 _ => Verdict::NotExplained,
             },
             None => Verdict::NotExplained,
-        };
-        self
+        }
     }
 
     /// The experiment in a sentence.
@@ -128,7 +204,8 @@ impl Experiment {
             .control
             .map(|value| format!("as here {}", number(value)));
         let trials = self.trials.iter();
-        let trials = trials.map(|t| format!("{} {}", t.with, number(t.measured)));
+        let trials =
+            trials.map(|t| format!("{} {}{}", t.with, number(t.measured), t.basis.words()));
         let runs: Vec<String> = control.into_iter().chain(trials).collect();
         let verdict = self.verdict.words();
         format!("{}: {} ({verdict})", self.cause, runs.join(", "))
@@ -187,6 +264,24 @@ mod tests {
         assert_eq!(of(0.1, 0.1), Verdict::NotExplained);
         assert_eq!(of(0.29, 0.3), Verdict::NotExplained);
         assert_eq!([narrowed.left(), Verdict::Closed.left()], [0.5, 0.0]);
+    }
+
+    #[test]
+    fn only_a_run_of_its_own_closes_or_narrows() {
+        let published = published(Class::Gain, 0.3);
+        let of = |e: Experiment| e.judged(&published, 0.0).verdict;
+        let on = || Experiment::on("c");
+        assert_eq!(of(on().with("t", 0.3)), Verdict::Closed);
+        assert_eq!(of(on().fitted("t", 0.3)), Verdict::NotExplained);
+        assert_eq!(of(on().computed("t", 0.3)), Verdict::Arithmetic);
+        assert_eq!(of(on().computed("t", 0.1)), Verdict::Arithmetic);
+        assert_eq!(of(on().computed("t", 0.01)), Verdict::NotExplained);
+        let both = on().computed("t", 0.3).with("u", 0.1);
+        let narrowed = Verdict::Narrowed { from: 0.3, to: 0.2 };
+        assert_eq!(of(both), narrowed);
+        let all = [Verdict::NotExplained, Verdict::Arithmetic, narrowed];
+        assert_eq!(all.into_iter().reduce(Verdict::better), Some(narrowed));
+        assert_eq!(all[0].better(all[1]), Verdict::Arithmetic);
     }
 
     #[test]

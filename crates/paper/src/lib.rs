@@ -21,7 +21,7 @@ mod summary;
 
 pub use beside::{NO_VALUE, without_published};
 pub use error::PaperError;
-pub use experiment::{Experiment, Trial, Verdict};
+pub use experiment::{Basis, Experiment, Trial, Verdict};
 pub use page::paper_page;
 pub use published::{Class, Kind, Published, Table, TableError};
 pub use row::{Drawn, Listed, Report, Row, SCHEMA, Section, number};

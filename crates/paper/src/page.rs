@@ -58,8 +58,8 @@ fn verdict(sum: &Summary) -> String {
     match sound - agree {
         0 => first,
         others => format!(
-            "{first} Of the {others} others, experiments explain {} and a part of {}; {} are not explained.",
-            sum.closed, sum.narrowed, sum.unexplained
+            "{first} Of the {others} others, experiments explain {} and a part of {}, arithmetic alone {}; {} are not explained.",
+            sum.closed, sum.narrowed, sum.arithmetic, sum.unexplained
         ),
     }
 }

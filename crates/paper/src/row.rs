@@ -296,8 +296,7 @@ impl Row {
     /// Without any nothing is explained.
     pub fn explanation(&self) -> Verdict {
         let all = self.experiments.iter().map(|e| e.verdict);
-        all.min_by(|a, b| a.left().total_cmp(&b.left()))
-            .unwrap_or(Verdict::NotExplained)
+        all.fold(Verdict::NotExplained, Verdict::better)
     }
 
     /// What is said of the row: how it is contradicted, whether its difference is explained, the

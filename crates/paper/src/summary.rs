@@ -23,7 +23,10 @@ pub struct Summary {
     pub closed: usize,
     /// The same, where one narrows it.
     pub narrowed: usize,
-    /// The same, where none does, or there is none.
+    /// The same, where no run does, but arithmetic on the row's own runs would.
+    #[serde(default)]
+    pub arithmetic: usize,
+    /// The same, where nothing does, or there is no experiment.
     pub unexplained: usize,
     /// Rows that were measured and have nothing to compare with: a lost figure, an absolute time, a
     /// value of our own.
@@ -55,6 +58,7 @@ impl Summary {
                         _ if contradicted => {}
                         Verdict::Closed => sum.closed += 1,
                         Verdict::Narrowed { .. } => sum.narrowed += 1,
+                        Verdict::Arithmetic => sum.arithmetic += 1,
                         Verdict::NotExplained => sum.unexplained += 1,
                     }
                 }
@@ -71,7 +75,7 @@ impl Summary {
     }
 
     /// The counts with their heads, for a table.
-    pub fn counts(&self) -> [(&'static str, usize); 9] {
+    pub fn counts(&self) -> [(&'static str, usize); 10] {
         [
             ("within", self.within),
             ("strictly", self.strictly),
@@ -79,6 +83,7 @@ impl Summary {
             ("contradicted", self.contradicted),
             ("closed", self.closed),
             ("narrowed", self.narrowed),
+            ("arithmetic only", self.arithmetic),
             (NOT_EXPLAINED, self.unexplained),
             ("not compared", self.not_compared),
             ("not measured", self.unmeasured),
@@ -90,7 +95,8 @@ impl Summary {
         let (sound, percent) = (self.sound(), 100 * self.sound_strictly);
         format!(
             "{} rows within ({} of them strictly), {} outside; the publication contradicts {} of both, {} cannot be measured here. Of the {sound} that \
-             are neither, {} are within strictly ({} %); of those outside an experiment closes {} and narrows {}, {} are not explained.",
+             are neither, {} are within strictly ({} %); of those outside a run of its own closes {} and narrows {}, arithmetic alone explains {}, \
+             {} are not explained.",
             self.within,
             self.strictly,
             self.outside,
@@ -100,6 +106,7 @@ impl Summary {
             percent / sound.max(1),
             self.closed,
             self.narrowed,
+            self.arithmetic,
             self.unexplained
         )
     }
@@ -114,6 +121,31 @@ impl Summary {
             (!rows.is_empty()).then(|| (name, Summary::of(rows)))
         };
         kinds.filter_map(of).collect()
+    }
+
+    /// The counts by kind as a table of Markdown, as the pages of results have it.
+    pub fn table(rows: &[Row]) -> String {
+        let head = "| kind | within | outside | of these closed | narrowed | arithmetic only | not explained | contradicted |\n|---|---|---|---|---|---|---|---|\n";
+        let mut all = Summary::by_kind(rows);
+        all.retain(|(_, sum)| sum.within + sum.outside > 0);
+        let line = |(kind, sum): &(String, Summary)| {
+            let counts = [
+                sum.within,
+                sum.outside,
+                sum.closed,
+                sum.narrowed,
+                sum.arithmetic,
+                sum.unexplained,
+                sum.contradicted,
+            ];
+            format!(
+                "| {kind} | {} |\n",
+                counts.map(|n| n.to_string()).join(" | ")
+            )
+        };
+        all.iter()
+            .map(line)
+            .fold(head.into(), |text, line| text + &line)
     }
 
     /// Counts the verdicts for each timing set; `counts` stands for rows that depend on none.
@@ -159,6 +191,9 @@ mod tests {
             let row = Row::judged(&published, 0.3);
             row.shown_by(&published, Experiment::on("c").with("less", nearer))
         }));
+        let published = Published::new("F", "i", "u", Class::Gain, Some(0.9));
+        let added = Experiment::on("c").computed("added", 0.9);
+        rows.push(Row::judged(&published, 0.3).shown_by(&published, added));
         let mut contradicted = [rows[0].clone(), rows[1].clone()];
         contradicted[0].contradicted = Some("another says more".into());
         contradicted[1].contradicted = contradicted[0].contradicted.clone();
@@ -166,19 +201,20 @@ mod tests {
         let wanted = Summary {
             within: 3,
             strictly: 2,
-            outside: 6,
+            outside: 7,
             contradicted: 2,
             sound_strictly: 1,
             closed: 1,
             narrowed: 1,
+            arithmetic: 1,
             unexplained: 3,
             not_compared: 1,
             unmeasured: 1,
         };
-        assert_eq!(wanted.sound(), 7);
+        assert_eq!(wanted.sound(), 8);
         assert_eq!(Summary::of(&rows), wanted);
         let by = Summary::by_timing(&rows);
-        assert_eq!((by[0].0.as_str(), by[0].1.outside), ("counts", 6));
+        assert_eq!((by[0].0.as_str(), by[0].1.outside), ("counts", 7));
         assert_eq!((by[1].0.as_str(), by[1].1.not_compared), ("fig8", 1));
     }
 
@@ -189,6 +225,8 @@ mod tests {
         (rows[0].kind, rows[1].kind) = (Some(Kind::Predicted), Some(Kind::Predicted));
         rows[2].kind = Some(Kind::Fitted);
         let by = Summary::by_kind(&rows);
+        let table = Summary::table(&rows);
+        assert!(table.ends_with("| predicted | 1 | 1 | 0 | 0 | 0 | 1 | 0 |\n| fitted | 1 | 0 | 0 | 0 | 0 | 0 | 0 |\n"), "{table}");
         let counts: Vec<_> = by.iter().map(|(k, s)| (k.as_str(), s.within)).collect();
         assert_eq!(counts, [("predicted", 1), ("fitted", 1)]);
     }

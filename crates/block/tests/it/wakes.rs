@@ -120,7 +120,7 @@ fn who_waits_for_what_was_sent_past_the_tags_wakes() {
 /// at the end of that span.
 #[test]
 fn the_end_of_idling_wakes_a_tag() {
-    for scheduler in [Scheduler::Cfq310, Scheduler::Bfq] {
+    for (scheduler, idles) in [(Scheduler::Cfq310, 5), (Scheduler::Bfq, 8)] {
         let took = on(scheduler, 2, |queue| {
             let awaited = send(&queue, 1, false);
             let background = send(&queue, 9, true);
@@ -129,7 +129,10 @@ fn the_end_of_idling_wakes_a_tag() {
             background.wait().unwrap();
             millis_since(since)
         });
-        assert!((9..12).contains(&took), "{scheduler}: {took} ms");
+        assert!(
+            (idles + 1..idles + 4).contains(&took),
+            "{scheduler}: {took} ms"
+        );
     }
 }
 
@@ -146,8 +149,8 @@ fn one_that_is_sent_wakes_the_next_tag() {
         (rt::now() - since).0 / 1000
     });
     assert!(
-        (9_000..9_500).contains(&took),
-        "8 ms of idling and one: {took} us"
+        (6_000..6_500).contains(&took),
+        "5 ms of idling and one: {took} us"
     );
 }
 

@@ -15,7 +15,7 @@ use crate::stop::{self, Stop};
 use crate::worker::run_in_process;
 use indicatif::{ProgressBar, ProgressStyle};
 use paper::study::{self, Outcomes, Part, Work};
-use paper::{Report, Section, Table, emmc, f2fsj, jftl, paper_page};
+use paper::{Report, Section, Summary, Table, emmc, f2fsj, jftl, paper_page};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use worker::AnyJob;
@@ -171,6 +171,7 @@ where
     made.incomplete = part.as_ref().map(stop::Part::mark).or(missing.clone());
     out.write("paper.json", &made.to_json())?;
     out.write("junit.xml", &junit::junit(&made)?)?;
+    out.write("counts.md", &Summary::table(&made.rows))?;
     let title = format!("Varve: {}, measured again", paper.title);
     out.write("index.html", &paper_page(&title, &made, &sections))?;
     tell(args, &out, &made, &sections)?;
@@ -261,10 +262,14 @@ fn traces(args: &PaperArgs) -> Result<Option<PathBuf>, Failure> {
             None => return Ok(None),
         },
     };
-    match folder.is_dir() {
-        true => Ok(Some(folder)),
-        false => Err(usage(format!(
-            "{by}: {} is no folder; without one the generators stand in for the recordings",
+    let wrong = match folder.is_dir() {
+        true => emmc::check_recordings(&folder).err(),
+        false => Some("it is no folder".into()),
+    };
+    match wrong {
+        None => Ok(Some(folder)),
+        Some(wrong) => Err(usage(format!(
+            "{by}: {}: {wrong}; without it the generators stand in for the recordings",
             folder.display()
         ))),
     }

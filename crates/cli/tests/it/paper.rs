@@ -151,6 +151,37 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     }
 }
 
+/// A recording that is cut short, or a folder without any, would give rows of another thing in
+/// silence.
+#[test]
+fn recordings_that_are_cut_or_missing_are_refused_by_name() {
+    let call = |n: u32| format!("7 {n} write 5 100\n");
+    let whole: String = (0..4000).map(call).collect();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, whole.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let name = "mobibench-facebook.txt.gz";
+    for (content, wanted) in [
+        (None, "there is neither"),
+        (Some(&packed[..packed.len() / 2]), name),
+        (Some(&packed[..]), name),
+        (Some(&b"twelve"[..]), name),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        content
+            .into_iter()
+            .for_each(|bytes| fs::write(dir.path().join(name), bytes).unwrap());
+        let traces = dir.path().to_str().unwrap();
+        for paper in ["emmc", "f2fsj"] {
+            let output = varve(&["paper", paper, "--quick", "--traces", traces]);
+            let said = words(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            let told = said.contains(wanted) && said.contains("--traces");
+            assert!(told && !said.contains("worker"), "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_is_said_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();

@@ -70,7 +70,7 @@ impl Waiting {
 }
 
 /// All persistence paths of a run.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Paths {
     /// Syncs that waited for a commit record: these are the paths.
     pub paths: u64,
@@ -82,6 +82,59 @@ pub struct Paths {
     pub all: Waiting,
     /// Number of paths by their ratio, in hundredths rounded down.
     pub by_ratio: BTreeMap<u32, u64>,
+    /// What the syncs wrote that sent something to the journal.
+    pub written: Written,
+}
+
+/// What persistence paths wrote: commands that were submitted between the begin and the end of a
+/// sync, whichever task sent them. Homes are no part of it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Written {
+    /// Syncs during which something went to the journal.
+    pub syncs: u64,
+    /// 512-byte sectors for the journal, of all of them.
+    pub journal: u64,
+    /// Sectors of file data, of all of them.
+    pub data: u64,
+    /// Sum over them of journal over journal and data.
+    pub ratios: f64,
+}
+
+impl Written {
+    /// Mean over the paths of journal over journal and data; 0 without a path.
+    pub fn journal_ratio(&self) -> f64 {
+        self.ratios / self.syncs.max(1) as f64
+    }
+
+    /// Blocks of 4 KiB that a path sends to the journal and as data, on the mean.
+    pub fn blocks(&self) -> (f64, f64) {
+        let of = |sectors: u64| {
+            let blocks = sectors as f64 / base::SECTORS_PER_BLOCK as f64;
+            blocks / self.syncs.max(1) as f64
+        };
+        (of(self.journal), of(self.data))
+    }
+
+    /// Adds a sync; `commands` are in the order of their submission.
+    fn add(&mut self, commands: &[Command], sync: &SyncRecord) {
+        let end = sync.at + sync.took;
+        let from = commands.partition_point(|c| c.submitted < sync.at);
+        let inside = commands[from..].iter().take_while(|c| c.submitted <= end);
+        let (mut journal, mut data) = (0, 0);
+        for span in inside.flat_map(|command| &command.spans) {
+            match cause_of(span.class) {
+                Cause::Log | Cause::Record => journal += span.sectors,
+                Cause::Data => data += span.sectors,
+                Cause::Home | Cause::Flush => {}
+            }
+        }
+        if journal > 0 {
+            self.syncs += 1;
+            self.journal += journal;
+            self.data += data;
+            self.ratios += journal as f64 / (journal + data) as f64;
+        }
+    }
 }
 
 impl Paths {
@@ -92,6 +145,7 @@ impl Paths {
         for sync in syncs {
             let waiting = line.within(sync.at, sync.at + sync.took);
             paths.all.add(&waiting);
+            paths.written.add(commands, sync);
             match waiting.ratio() {
                 Some(ratio) if waiting.record > 0 => {
                     paths.paths += 1;
@@ -180,8 +234,16 @@ fn cause(command: &Command) -> Option<Cause> {
     }
     let durable = command.kind == Kind::Write { fua: true };
     let of = |class| match class {
-        Class::JournalCommit => Cause::Record,
         Class::Coalition | Class::FastCommit if durable => Cause::Record,
+        class => cause_of(class),
+    };
+    command.spans.iter().map(|span| of(span.class)).max()
+}
+
+/// The cause of a write of this class into a volatile cache.
+fn cause_of(class: Class) -> Cause {
+    match class {
+        Class::JournalCommit => Cause::Record,
         Class::Data => Cause::Data,
         Class::Home | Class::JournalSuperblock => Cause::Home,
         Class::Dentry
@@ -196,8 +258,7 @@ fn cause(command: &Command) -> Option<Cause> {
         | Class::JournalDescriptor
         | Class::JournalMetadata
         | Class::JournalRevoke => Cause::Log,
-    };
-    command.spans.iter().map(|span| of(span.class)).max()
+    }
 }
 
 #[cfg(test)]
@@ -256,6 +317,30 @@ mod tests {
         assert_eq!((paths.paths, paths.without), (1, 1));
         assert_eq!(paths.waiting, wanted);
         assert_eq!(paths.by_ratio, [(63, 1)].into());
+    }
+
+    #[test]
+    fn the_journal_ratio_is_the_mean_over_paths_and_leaves_out_what_no_sync_covers() {
+        let of = |class, at| command(Some(class), at, at + 5);
+        let commands = [
+            of(Class::Data, 100),
+            of(Class::JournalDescriptor, 110),
+            of(Class::JournalMetadata, 120),
+            of(Class::JournalCommit, 130),
+            of(Class::Home, 140),
+            // The flusher's own writes, between two syncs.
+            of(Class::Data, 300),
+            of(Class::JournalCommit, 310),
+            of(Class::Coalition, 510),
+            of(Class::Data, 520),
+            // A sync that finds nothing to commit is no path.
+            of(Class::Data, 710),
+        ];
+        let syncs = [sync(100, 200), sync(500, 600), sync(700, 800)];
+        let written = Paths::of(&commands, &syncs).written;
+        assert_eq!(written.syncs, 2);
+        assert_eq!(written.blocks(), (2.0, 1.0));
+        assert_eq!(written.journal_ratio(), (0.75 + 0.5) / 2.0);
     }
 
     #[test]

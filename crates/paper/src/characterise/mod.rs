@@ -28,7 +28,7 @@ mod tap;
 mod traffic;
 mod transaction;
 
-pub use commit_time::{Paths, Waiting};
+pub use commit_time::{Paths, Waiting, Written};
 pub use images::{Change, Images};
 pub use layout::{Layout, Role};
 pub use listing::log_listing;

@@ -56,7 +56,7 @@ struct Setting {
 /// A card on which the writer's file has the paper's 4 GiB, so that the writer does not come to its
 /// end while an app runs.
 const LARGE: u64 = 20 << 30;
-/// The setting of the writer's row.
+/// The setting of the writer's row; fdtree has the same host.
 const WRITER: Setting = Setting {
     host: Host::Linux310,
     bytes: LARGE,
@@ -95,7 +95,7 @@ impl Setting {
         match beside {
             "writer" => WRITER,
             _ => Setting {
-                host: Host::Plain,
+                host: Host::Linux310,
                 bytes: BYTES,
             },
         }
@@ -346,8 +346,8 @@ fn words(plan: &Plan) -> Vec<String> {
             seconds(plan, ("gmail", "writer"))
         ),
         format!(
-            "Beside the writer the host is Linux 3.10 as Android sets it: scheduler cfq-3.10, write-back android (5 % of 1 GiB in the background, \
-             20 % at most), a page cache of {CACHE_MIB} MiB so that these limits hold the writer, and not ours. Beside it stands the host of all other figures: no \
+            "Beside both programs the host is Linux 3.10 as Android sets it: scheduler cfq-3.10, write-back android (5 % of 1 GiB in the background, \
+             20 % at most), a page cache of {CACHE_MIB} MiB so that these limits hold the writer, and not ours. For the writer, the host of all other figures stands beside: no \
              I/O scheduler, and a cache of 64 MiB that a writer fills with one command of 512 KiB on its way; and a card of 2 GiB, where the file is a quarter of what \
              is free: the writer overwrites it after some seconds, and then a commit waits for none of its pages."
         ),

@@ -424,7 +424,10 @@ fn per_app(figure: &Figure<'_>) -> Result<Vec<Row>, PaperError> {
         rows.push(match generated {
             Some(other) if other != n => {
                 let calls = Experiment::on(OTHER_CALLS);
-                row.shown_by(published, calls.with(COUNTED, here.gain(other, BOTH, BASE)))
+                row.shown_by(
+                    published,
+                    calls.fitted(COUNTED, here.gain(other, BOTH, BASE)),
+                )
             }
             _ => row,
         });

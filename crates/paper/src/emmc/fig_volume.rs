@@ -115,10 +115,7 @@ impl Volumes<'_> {
         let host = Experiment::on("when the host writes back");
         let host = others.iter().fold(host, |e, (name, n)| e.with(name, *n));
         let each_time = Experiment::on("how often a logged block goes home");
-        let each_time = each_time.with(
-            "once for each time that it is logged, by arithmetic on this run",
-            once,
-        );
+        let each_time = each_time.computed("once for each time that it is logged", once);
         let calls = recorded.map(|n| Experiment::on(OTHER_CALLS).with("its recording", n));
         let varied = [host, each_time].into_iter().chain(calls);
         let mut rows = vec![

@@ -34,7 +34,7 @@ mod sens_journal;
 mod table_control;
 mod table_ratio;
 
-pub use plan::{Pace, Plan};
+pub use plan::{Pace, Plan, check_recordings};
 
 use super::{Table, TableError};
 use job::Job;

@@ -12,6 +12,7 @@ use rig::{Config, Preset};
 use std::path::{Path, PathBuf};
 use work::RunConfig;
 use work::recording::apps::APPS;
+use work::recording::read_with;
 
 /// Device profile of every part that names no other.
 pub const DEVICE: &str = "emmc-odroid-xu4";
@@ -65,6 +66,26 @@ pub fn recording(traces: Option<&Path>, app: &str) -> Option<(PathBuf, &'static 
     let (_, file) = RECORDED.iter().find(|(name, _)| *name == app)?;
     let path = traces?.join(file);
     path.is_file().then_some((path, *file))
+}
+
+/// Refuses a folder of recordings from which a report would be made in silence without them: one
+/// that has none, and a recording of which a line is at fault or in which nothing is synced.
+///
+/// # Errors
+/// What is wrong, with the name of the file.
+pub fn check_recordings(folder: &Path) -> Result<(), String> {
+    let there = RECORDED.map(|(app, _)| recording(Some(folder), app));
+    if there.iter().all(Option::is_none) {
+        let [(_, one), (_, other)] = RECORDED;
+        return Err(format!("there is neither {one} nor {other}"));
+    }
+    for (path, file) in there.into_iter().flatten() {
+        let (recording, _) = read_with(&path, true).map_err(|e| e.to_string())?;
+        if !recording.calls.iter().any(|call| call.op.is_sync()) {
+            return Err(format!("{file} has no fsync; was it cut short?"));
+        }
+    }
+    Ok(())
 }
 
 /// What a report runs, and for how long.

@@ -78,7 +78,7 @@ fn counted(
 ) -> Experiment {
     let generated = apps.iter().find(|(s, _)| s.app == source.app);
     let value = generated.map_or(f64::NAN, |(_, t)| of(t));
-    Experiment::on(OTHER_CALLS).with(COUNTED, value)
+    Experiment::on(OTHER_CALLS).fitted(COUNTED, value)
 }
 
 fn words() -> Vec<String> {
@@ -153,12 +153,12 @@ fn numbers(
         metadata(get("III.C.2", "metadata blocks per commit, mean over the apps"), apps),
         Row::judged(useful, used.unwrap_or(0) as f64)
         .because("the last byte of the block that is not zero is the 60th, as in Linux")
-        .shown_by(useful, Experiment::on("fields that the paper does not count").with(
+        .shown_by(useful, Experiment::on("fields that the paper does not count").computed(
             "without type and size of the checksum with their padding (4) and the commit time (12)",
             used.unwrap_or(0) as f64 - 16.0,
         )),
         Row::judged(indexed, plain as f64)
-            .shown_by(indexed, Experiment::on("bytes that the paper does not count").with(
+            .shown_by(indexed, Experiment::on("bytes that the paper does not count").computed(
                 "without the header (12), the UUID behind the first tag (16) and Linux's room for one more tag and UUID",
                 BLOCK_BYTES as f64 / TAG_BYTES,
             ))
