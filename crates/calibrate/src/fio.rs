@@ -199,7 +199,8 @@ impl Options {
     }
 }
 
-/// A size of fio in KiB: `4k`, `64Ki`, `4096`, `1m`.
+/// A size of fio in KiB: `4k`, `4096`, `1m`. fio takes `4KiB` as 4,000 bytes (its `kb_base`), which
+/// is none.
 fn kib(text: &str) -> Option<u32> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -211,8 +212,8 @@ fn kib(text: &str) -> Option<u32> {
                 .then_some(number / 1024)
                 .filter(|n| *n > 0);
         }
-        "k" | "ki" | "kb" | "kib" => number,
-        "m" | "mi" | "mb" | "mib" => number.checked_mul(1024)?,
+        "k" | "kb" => number,
+        "m" | "mb" => number.checked_mul(1024)?,
         _ => return None,
     };
     (kib > 0).then_some(kib)

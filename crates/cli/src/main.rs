@@ -88,6 +88,7 @@ fn main() -> ExitCode {
         Command::Report(options) => versus::report(&options),
         Command::Worker => worker::serve(),
     };
+    progress::end();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

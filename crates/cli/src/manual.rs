@@ -3,8 +3,8 @@
 
 use crate::args::{Args, CompletionsArgs, ManArgs};
 use crate::failure::{Failure, failed};
+use crate::out::say;
 use clap::CommandFactory;
-use std::io::Write;
 
 /// Prints the completions of a shell.
 ///
@@ -13,8 +13,7 @@ use std::io::Write;
 pub fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "varve", &mut text);
-    let written = std::io::stdout().write_all(&text);
-    written.map_err(|e| failed(format!("standard output: {e}")))
+    say(&String::from_utf8_lossy(&text))
 }
 
 /// Writes a manual page for each command into a folder, or prints that of the program.
@@ -31,8 +30,10 @@ pub fn man(args: &ManArgs) -> Result<(), Failure> {
         }
         None => {
             let command = command.disable_help_subcommand(true);
-            let written = clap_mangen::Man::new(command).render(&mut std::io::stdout());
-            written.map_err(|e| failed(format!("standard output: {e}")))
+            let mut text = Vec::new();
+            let rendered = clap_mangen::Man::new(command).render(&mut text);
+            rendered.map_err(|e| failed(e.to_string()))?;
+            say(&String::from_utf8_lossy(&text))
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How a command shows how far it is: by a bar on a terminal, by lines of JSON, or not at all.
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, WeakProgressBar};
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde::Serialize;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -67,29 +67,56 @@ pub fn shown(what: &str, bar: ProgressBar) -> ProgressBar {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     if chosen() == Progress::Json {
-        let (what, weak) = (what.to_string(), bar.downgrade());
-        thread::spawn(move || watch(&what, &weak));
+        let watched = Arc::new(Watched {
+            what: what.into(),
+            bar: bar.clone(),
+            last: Mutex::new(None),
+        });
+        all().push(watched.clone());
+        thread::spawn(move || {
+            while watched.say() {
+                thread::sleep(PERIOD);
+            }
+        });
     }
     bar
 }
 
-/// Prints a line whenever something has changed, until the bar is finished or gone.
-fn watch(what: &str, weak: &WeakProgressBar) {
-    let mut last = None;
-    while let Some(bar) = weak.upgrade() {
-        let line = Line::of(what, &bar);
+/// A bar whose lines are printed. It is held, so that its last state can be told when who moved it
+/// is gone.
+struct Watched {
+    what: String,
+    bar: ProgressBar,
+    last: Mutex<Option<Line>>,
+}
+
+static ALL: Mutex<Vec<Arc<Watched>>> = Mutex::new(Vec::new());
+
+fn all() -> std::sync::MutexGuard<'static, Vec<Arc<Watched>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watched {
+    /// Prints a line if something has changed; false: nothing will any more.
+    fn say(&self) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = self.bar.is_finished();
+        let line = Line::of(&self.what, &self.bar);
         if last.as_ref() != Some(&line) {
             eprintln!(
                 "{}",
                 serde_json::to_string(&line).expect("plain data serialises")
             );
-            last = Some(line);
+            *last = Some(line);
         }
-        if bar.is_finished() {
-            return;
-        }
-        drop(bar);
-        thread::sleep(PERIOD);
+        !ends
+    }
+}
+
+/// The command ends: prints what has changed since the last lines.
+pub fn end() {
+    for watched in all().drain(..) {
+        watched.say();
     }
 }
 

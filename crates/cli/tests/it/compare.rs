@@ -57,6 +57,13 @@ fn progress_is_shown_as_asked_for() {
         assert_eq!(line["progress"], "ext4/jbd2");
         assert!(line["done"].is_u64(), "{line}");
     }
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    let ops = |dir: &tempfile::TempDir| {
+        let text = fs::read_to_string(dir.path().join("results.json")).unwrap();
+        let results: Value = serde_json::from_str(&text).unwrap();
+        results["runs"][0]["ops"].clone()
+    };
+    assert_eq!(last["done"], ops(&dirs[0]), "{last}");
     assert_eq!(String::from_utf8(quiet.stderr).unwrap(), "");
     let results = |dir: &tempfile::TempDir| fs::read(dir.path().join("results.json")).unwrap();
     assert_eq!(results(&dirs[0]), results(&dirs[1]));

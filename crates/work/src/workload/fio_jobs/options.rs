@@ -28,6 +28,7 @@ const KNOWN: &[&str] = &[
     "time_based",
     "thinktime",
     "startdelay",
+    "kb_base",
 ];
 
 /// Options that shape fio's output, its set-up or its host, and not what is measured here.
@@ -39,7 +40,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "cpus_allowed",
     "cpus_allowed_policy",
     "create_fsync",
-    "create_only",
     "create_serialize",
     "description",
     "directory",
@@ -48,9 +48,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "disable_slat",
     "disk_util",
     "eta",
-    "exitall",
     "fallocate",
-    "file_service_type",
     "filename_format",
     "gtod_cpu",
     "gtod_reduce",
@@ -65,7 +63,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "nice",
     "norandommap",
     "numa_cpu_nodes",
-    "openfiles",
     "overwrite",
     "percentile_list",
     "per_job_logs",
@@ -75,7 +72,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "randseed",
     "random_generator",
     "refill_buffers",
-    "softrandommap",
     "stonewall",
     "thread",
     "unified_rw_reporting",
@@ -96,7 +92,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "registerfiles",
     "sqthread_poll",
     "slat_percentiles",
-    "kb_base",
     "unit_base",
     "idle_prof",
     "status-interval",
@@ -127,6 +122,14 @@ const ASSUMED: &[(&str, &str)] = &[
         "a request follows as soon as one has ended, whatever the depth",
     ),
     ("continue_on_error", "the first error fails the run"),
+    ("create_only", "the job makes its requests, too"),
+    ("exitall", "the other jobs go on when one has ended"),
+    ("openfiles", "all files of a job are open at once"),
+    ("file_service_type", "requests go to the files in turn"),
+    (
+        "softrandommap",
+        "no place comes twice before all have come, unless norandommap is set",
+    ),
 ];
 
 /// What is assumed of fio's batches of requests.

@@ -135,6 +135,11 @@ pub fn parse(text: &str) -> Result<JobFile, String> {
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
+        if line.starts_with('[') && !line.ends_with(']') {
+            return Err(format!(
+                "line {n}: the head of a section is cut off: {line}"
+            ));
+        }
         if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             in_global = Some(name == "global");
             if name != "global" {
@@ -236,7 +241,7 @@ impl Reader<'_> {
     fn bytes(&self, names: &[&str], usual: u64) -> Result<u64, String> {
         match self.get(names) {
             None => Ok(usual),
-            Some(value) => bytes(names[0], value),
+            Some(value) => self.size(names[0], value),
         }
     }
 
@@ -252,7 +257,7 @@ impl Reader<'_> {
         let block = self.block()?;
         let (files, file) = self.files()?;
         let size = match self.get(&["size"]) {
-            Some(text) => bytes("size", text)?,
+            Some(text) => self.size("size", text)?,
             None => match self.bytes(&["filesize"], 0)? {
                 0 => return Err("it has no size".into()),
                 each => each
@@ -315,12 +320,21 @@ impl Reader<'_> {
         })
     }
 
+    /// A size, by the units of `kb_base`.
+    fn size(&self, name: &str, text: &str) -> Result<u64, String> {
+        match self.get(&["kb_base"]).unwrap_or("1024") {
+            "1024" => bytes(name, text, 1024),
+            "1000" => bytes(name, text, 1000),
+            other => Err(format!("kb_base={other}: it may be 1024 or 1000")),
+        }
+    }
+
     fn block(&self) -> Result<[u64; 2], String> {
         let text = self.get(&["bs", "blocksize"]).unwrap_or("4k");
         let mut parts = text.split(',');
-        let read = bytes("bs", parts.next().unwrap_or(""))?;
+        let read = self.size("bs", parts.next().unwrap_or(""))?;
         let write = match parts.next().filter(|text| !text.is_empty()) {
-            Some(text) => bytes("bs", text)?,
+            Some(text) => self.size("bs", text)?,
             None => read,
         };
         let legal = |b: u64| b > 0 && b.is_multiple_of(SECTOR) && b <= 64 << 20;
@@ -419,8 +433,10 @@ fn number(name: &str, text: &str, most: u64) -> Result<u64, String> {
     }
 }
 
-/// A size as fio writes it: `4k`, `1g`, `64MiB`; all units are powers of 1024.
-fn bytes(name: &str, text: &str) -> Result<u64, String> {
+/// A size as fio writes it: `4k`, `1g`. Units without an `i` are powers of `base`, which is 1024 by
+/// default, and those with one (`KiB`) are powers of the other base, as fio has it so that old job
+/// files keep their sizes (fio's `kb_base`).
+fn bytes(name: &str, text: &str, base: u64) -> Result<u64, String> {
     let text = text.trim();
     if text.ends_with('%') {
         return Err(format!(
@@ -431,18 +447,23 @@ fn bytes(name: &str, text: &str) -> Result<u64, String> {
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());
     let unit = text[digits..].to_ascii_lowercase();
-    let shift = match unit.trim_end_matches("ib").trim_end_matches('b') {
+    let unit = unit.trim_end_matches('b');
+    let (unit, base) = match unit.strip_suffix('i') {
+        Some(unit) => (unit, if base == 1024 { 1000 } else { 1024 }),
+        None => (unit, base),
+    };
+    let power = match unit {
         "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
         _ => return Err(format!("{name}={text}: no size (k, m, g)")),
     };
     let value = text[..digits]
         .parse::<u64>()
         .ok()
-        .and_then(|n| n.checked_mul(1 << shift));
+        .and_then(|n| n.checked_mul(base.pow(power)));
     let value = value.ok_or_else(|| format!("{name}={text}: no size"))?;
     match value <= BYTES_MAX {
         true => Ok(value),
@@ -481,7 +502,7 @@ mod tests {
     /// A file with every kind of line, for damage.
     const WHOLE: &str = "; a remark\n[global]\nioengine=libaio\niodepth=8\nsize=64m # all\n\
          [log]\nrw=write\nbs=4k\nfsync=1\nnumjobs=2\nnrfiles=3\nio_size=1g\n\
-         [db]\nstonewall\nrw=randrw\nbs=8k,16KiB\nrwmixwrite=30\nruntime=1m\ntime_based\n\
+         [db]\nstonewall\nrw=randrw\nbs=8k,16k\nrwmixwrite=30\nruntime=1m\ntime_based\n\
          thinktime=50\nsync=dsync\nfilename=/data/one.db\ndirect=1\n";
 
     /// The line that an error names.
@@ -540,6 +561,33 @@ mod tests {
                 waits,
             },
         )
+    }
+
+    /// fio's own units, which are not those of IEC 80000-13 unless `kb_base` says so.
+    #[test]
+    fn units_are_those_of_fio() {
+        let size = |text: &str, base| bytes("size", text, base);
+        for (text, old, new) in [
+            ("4k", 4096, 4000),
+            ("4KB", 4096, 4000),
+            ("4KiB", 4000, 4096),
+            ("1mi", 1_000_000, 1 << 20),
+            ("1g", 1 << 30, 1_000_000_000),
+            ("512", 512, 512),
+        ] {
+            let both = (size(text, 1024), size(text, 1000));
+            assert_eq!(both, (Ok(old), Ok(new)), "{text}");
+        }
+        let job = |more: &str| parse(&format!("[a]\nrw=write\nsize=64k\n{more}"));
+        assert_eq!(job("kb_base=1000\nbs=1KiB").unwrap().jobs[0].block[0], 1024);
+        let refused = job("bs=4KiB").unwrap_err();
+        assert!(refused.contains("multiple of 512"), "{refused}");
+        let refused = job("kb_base=7").unwrap_err();
+        assert!(refused.contains("1024 or 1000"), "{refused}");
+        let cut = job("[b\nrw=read").unwrap_err();
+        assert!(cut.starts_with("line 4: the head"), "{cut}");
+        let named = job("exitall\nfile_service_type=random").unwrap().assumed;
+        assert_eq!(named.len(), 2, "{named:?}");
     }
 
     proptest! {
@@ -627,7 +675,7 @@ mod tests {
         let file = parse(
             "; a remark\n[global]\nioengine=libaio\niodepth=8\nsize=64m # all\nrw=randwrite\n\
              [log]\nrw=write\nbs=4k\nfsync=1\nnumjobs=2\nioengine=sync\n\
-             [db]\nstonewall\nreadwrite=randrw\nbs=8k,16KiB\nrwmixwrite=30\nruntime=1m\ntime_based\n\
+             [db]\nstonewall\nreadwrite=randrw\nbs=8k,16k\nrwmixwrite=30\nruntime=1m\ntime_based\n\
              thinktime=50\nsync=dsync\nfilename=/data/one.db\n",
         )
         .unwrap();
