@@ -14,7 +14,15 @@
 //!   to be removed may be missing.
 //! - U4 a row that would not lead to a volume without faults is refused before anything is logged:
 //!   names and links are counted before the first change, and each inode that remains is judged, as
-//!   it would be after the row, by the rules of the offline checker.
+//!   it would be after the row, by the rules of the offline checker. A fault of its kind that the
+//!   inode had before the row is not the row's, and refuses nothing: a kernel that replays names
+//!   into a directory that grows leaves such faults behind ([`judge`](Replay::judge)).
+//! - U5 what the last name of a file frees is as much as the file, and the transaction that took the
+//!   name may not have freed it: the file was open. Where the log has no room for all of that at
+//!   once, the file goes on the list of orphans instead ([`Ending::Orphan`]), which changes its inode
+//!   and the superblock only. The mount frees it from there in as many transactions as that takes
+//!   (orphan-O1): a cut between them leaves it on the list. That the log has room for the rest is
+//!   fast-W10.
 
 mod judge;
 mod names;
@@ -118,6 +126,16 @@ impl Target {
     }
 }
 
+/// What becomes of files whose last name goes (U5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// The replay frees them.
+    Freed,
+    /// They go on the list of orphans. What is no regular file is small and is freed, and so is a
+    /// file whose number is given out again.
+    Orphan,
+}
+
 /// Carries the changes out and answers the blocks that have changed.
 ///
 /// # Errors
@@ -127,7 +145,7 @@ pub(crate) fn replay(
     queue: &Arc<Queue>,
     sb: &Superblock,
     options: &MountOptions,
-    tags: Vec<FastCommitTag>,
+    (tags, ending): (Vec<FastCommitTag>, Ending),
 ) -> FsResult<Vec<(BlockNo, Bytes)>> {
     let makes = |bug| options.scheme.is_some_and(|s| s.recovers_with(bug));
     let mistakes = Mistakes {
@@ -143,6 +161,7 @@ pub(crate) fn replay(
         targets: BTreeMap::new(),
         names: Names::default(),
         mistakes,
+        ending,
     };
     let done = replay
         .gather(tags)
@@ -178,6 +197,7 @@ struct Replay<'a> {
     targets: BTreeMap<Ino, Target>,
     names: Names,
     mistakes: Mistakes,
+    ending: Ending,
 }
 
 /// What the replay of others does wrong; all false but in an experiment ([`FastBug`]).
@@ -388,6 +408,9 @@ impl Replay<'_> {
         let inode = Arc::new(Inode::new(ino, Core::new(old.clone(), fs.newest_tid())));
         fs.inodes.replace(inode.clone());
         if goes {
+            if self.ending == Ending::Orphan && !target.is_alive() && old.is_regular() {
+                return self.leave_as_orphan(&inode);
+            }
             // The inode is put on no list of orphans, because no part of this reaches the device
             // before all of it.
             inode.core().disk.set_links(0);
@@ -405,6 +428,23 @@ impl Replay<'_> {
             fs.put_inode(tx, &inode)
         })?;
         fs.inodes.remove(&inode);
+        Ok(())
+    }
+
+    /// U5. The list begins with what the volume has on it already.
+    fn leave_as_orphan(&self, inode: &Arc<Inode>) -> FsResult<()> {
+        let fs = self.fs;
+        let next = fs.sb.lock().last_orphan();
+        {
+            let mut core = inode.core();
+            core.disk.set_links(0);
+            core.disk.set_deletion_time(next.0);
+        }
+        fs.transact(STEP_CREDITS, |tx| {
+            fs.put_inode(tx, inode)?;
+            fs.update_superblock(tx, |sb| sb.set_last_orphan(inode.ino))
+        })?;
+        fs.inodes.remove(inode);
         Ok(())
     }
 

@@ -145,9 +145,13 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
     report
 }
 
+/// Most findings of [`of_inodes`].
+pub(crate) const INODES_LIMIT: usize = 1000;
+
 /// Checks these inodes, each alone: fields, blocks, attributes and content, but not names, links,
 /// or blocks that other inodes own as well. `orphans` are those named as orphans. Of the superblock
-/// and the groups it is only reported if they cannot be used.
+/// and the groups it is only reported if they cannot be used. No more than [`INODES_LIMIT`] findings
+/// are kept.
 pub(crate) fn of_inodes<E: Display>(
     read: &dyn Fn(BlockNo) -> Result<Bytes, E>,
     blocks: u64,
@@ -171,7 +175,7 @@ pub(crate) fn of_inodes<E: Display>(
     let Some(volume) = Volume::load(&reader, sb, &mut found) else {
         return found.list;
     };
-    let mut found = Findings::new(1);
+    let mut found = Findings::new(INODES_LIMIT);
     let mut state = State::new(&mut found);
     state.orphans = orphans.iter().map(|ino| ino.0).collect();
     for ino in inos.union(orphans) {

@@ -134,10 +134,11 @@ fn every_row_is_answered() {
     for seed in 0..ROWS {
         let tags = row(&mut Rng::named(seed, "fast commits"), &table);
         let shown = format!("{tags:?}");
+        let ending = [Ending::Freed, Ending::Orphan][seed as usize % 2];
         let (sb, image) = (sb.clone(), image.clone());
         let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
             let queue = Queue::new(Arc::new(image.to_ram(BYTES)));
-            replay(&queue, &sb, &MountOptions::default(), tags)
+            replay(&queue, &sb, &MountOptions::default(), (tags, ending))
         });
         let failure = outcome.first_failure;
         assert!(failure.is_none(), "row {seed}: {failure:?}\n{shown}");

@@ -118,7 +118,8 @@ impl Volume {
         let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
             let ram: Arc<Ram> = Arc::new(image.to_ram(BYTES));
             let options = MountOptions::default();
-            replay(&Queue::new(ram), &sb, &options, tags).map_err(|e| e.to_string())
+            replay(&Queue::new(ram), &sb, &options, (tags, Ending::Freed))
+                .map_err(|e| e.to_string())
         });
         match outcome.first_failure {
             Some(failure) => Err(format!("panic: {failure:?}")),

@@ -156,6 +156,29 @@ impl Replay<'_> {
 
     /// fast_commit-U4, the rest: checks the remaining inodes as they would be after the row.
     pub(super) fn judge(&self, images: &[(BlockNo, Bytes)]) -> FsResult<()> {
+        let alive = self.targets.iter().filter(|(_, t)| t.is_alive());
+        let (orphans, others): (Vec<_>, Vec<_>) = alive.partition(|(_, t)| t.was_orphan());
+        let numbers = |list: Vec<(&Ino, &Target)>| list.iter().map(|(ino, _)| **ino).collect();
+        let (orphans, others) = (numbers(orphans), numbers(others));
+        let after = self.faults(images, (&others, &orphans));
+        if after.is_empty() {
+            return Ok(());
+        }
+        let older = |ino: &&Ino| !self.targets[*ino].is_fresh();
+        let was = |list: &BTreeSet<Ino>| list.iter().filter(older).copied().collect();
+        let before = self.faults(&[], (&was(&others), &was(&orphans)));
+        match first_new(&before, &after) {
+            Some(finding) => Err(wrong(finding.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    /// The faults of these inodes and orphans if these images lay at home.
+    fn faults(
+        &self,
+        images: &[(BlockNo, Bytes)],
+        (inos, orphans): (&BTreeSet<Ino>, &BTreeSet<Ino>),
+    ) -> Vec<check::Finding> {
         let fs = self.fs;
         let images: BTreeMap<u64, &Bytes> = images.iter().map(|(n, b)| (n.0, b)).collect();
         let bytes = fs.block_size.bytes();
@@ -173,14 +196,38 @@ impl Replay<'_> {
             }
             Ok::<_, String>(content.into())
         };
-        let alive = self.targets.iter().filter(|(_, t)| t.is_alive());
-        let (orphans, others): (Vec<_>, Vec<_>) = alive.partition(|(_, t)| t.was_orphan());
-        let numbers = |list: Vec<(&Ino, &Target)>| list.iter().map(|(ino, _)| **ino).collect();
-        let (orphans, others): (BTreeSet<Ino>, BTreeSet<Ino>) = (numbers(orphans), numbers(others));
         let blocks = fs.queue.caps().sectors / SECTORS_PER_BLOCK;
-        match check::of_inodes(&read, blocks, &others, &orphans).first() {
-            Some(finding) => Err(wrong(finding.to_string())),
-            None => Ok(()),
-        }
+        check::of_inodes(&read, blocks, inos, orphans)
+    }
+}
+
+/// The first finding of `after` that is not there `before`: of another kind, or of another inode.
+fn first_new<'f>(
+    before: &[check::Finding],
+    after: &'f [check::Finding],
+) -> Option<&'f check::Finding> {
+    let known: BTreeSet<_> = before.iter().map(|f| (f.kind, f.ino)).collect();
+    let new = |f: &&check::Finding| !known.contains(&(f.kind, f.ino));
+    // Where there are too many to keep, one that is new may be among the others.
+    let kept = after.get(check::INODES_LIMIT - 1);
+    after.iter().find(new).or(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use check::{Finding, Kind};
+
+    #[test]
+    fn only_what_was_not_there_before_is_new() {
+        let of = |kind, ino: u32| Finding::new(kind, String::new()).inode(ino);
+        let sectors = |ino| of(Kind::InodeSectors, ino);
+        assert_eq!(first_new(&[sectors(2)], &[sectors(2)]), None);
+        let after = [sectors(2), sectors(12)];
+        assert_eq!(first_new(&[sectors(2)], &after), Some(&after[1]));
+        let after = [sectors(2), of(Kind::InodeSize, 2)];
+        assert_eq!(first_new(&[sectors(2)], &after), Some(&after[1]));
+        let many = vec![sectors(2); check::INODES_LIMIT];
+        assert!(first_new(&many[..1], &many).is_some());
     }
 }

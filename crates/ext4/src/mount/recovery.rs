@@ -2,6 +2,7 @@
 
 use super::{Ext4, SUPERBLOCK_AT};
 use super::{check_features, credits_needed, find_log, read_head, usable_superblock};
+use crate::fast_commit::Ending;
 use crate::fault;
 use crate::options::MountOptions;
 use crate::superblock::write_in_place;
@@ -91,7 +92,13 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
         false => ahead.queue(),
     };
     let (sb, _) = usable_superblock((&queue, None), options)?;
-    let images = crate::fast_commit::replay(&queue, &sb, options, found.tags)?;
+    let replay = |tags, ending| crate::fast_commit::replay(&queue, &sb, options, (tags, ending));
+    let images = replay(found.tags.clone(), Ending::Freed)?;
+    if ahead.add(images, found.commits).is_ok() {
+        return Ok(());
+    }
+    // fast_commit-U5: the log has no room for that.
+    let images = replay(found.tags, Ending::Orphan)?;
     ahead.add(images, found.commits).map_err(fault::journal)
 }
 

@@ -15,24 +15,26 @@ use std::sync::Arc;
 use varve_ext4::{Ext4, MountOptions};
 
 const MIB: u64 = 24;
+/// Bytes of a volume.
+pub const BYTES: u64 = MIB << 20;
 /// Both orders in which fast commits are written.
 const MOUNTS: [&str; 2] = ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"];
 
 /// A mounted volume, and what it left behind its fsyncs.
-struct Stage {
+pub struct Stage {
     fs: Arc<Ext4>,
     ram: Arc<blockdev::Ram>,
     left: Mutex<Vec<Left>>,
 }
 
 impl Stage {
-    fn make(&self, name: &str) -> Ino {
+    pub fn make(&self, name: &str) -> Ino {
         let (root, creds) = (self.fs.root(), Creds::default());
         let made = (self.fs).create(root, name.as_bytes(), FileKind::File, 0o640, 0, creds);
         made.expect("room").ino
     }
 
-    fn write(&self, ino: Ino, at: u64, len: usize) {
+    pub fn write(&self, ino: Ino, at: u64, len: usize) {
         let data = crate::common::pattern(at + u64::from(ino.0), len);
         self.fs.write(ino, at, &data).expect("room");
     }
@@ -65,7 +67,7 @@ impl Stage {
     }
 
     /// An fsync, and what a power cut leaves behind it.
-    fn fsync(&self, ino: Ino, what: &str) {
+    pub fn fsync(&self, ino: Ino, what: &str) {
         self.fs.writeback(base::Time(u64::MAX)).expect("room");
         self.fs.fsync(ino, false).expect("synced");
         self.snap(what);
@@ -97,7 +99,8 @@ impl Stage {
     }
 }
 
-fn volume(mkfs: &[&str]) -> blockdev::Image {
+/// A fresh volume.
+pub fn volume(mkfs: &[&str]) -> blockdev::Image {
     let mut all = vec!["-J", "size=4", "-N", "256"];
     all.extend(mkfs);
     let image = Image::new(MIB, &all);
@@ -105,7 +108,7 @@ fn volume(mkfs: &[&str]) -> blockdev::Image {
 }
 
 /// Runs `history` on a volume and answers what it left.
-fn left_by(blocks: blockdev::Image, mount: &str, history: fn(&Stage)) -> Vec<Left> {
+pub fn left_by(blocks: blockdev::Image, mount: &str, history: fn(&Stage)) -> Vec<Left> {
     let mount = mount.to_string();
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
         let ram = Arc::new(blocks.to_ram(MIB << 20));

@@ -19,6 +19,7 @@ mod area;
 mod common;
 mod damage;
 mod directed;
+mod others;
 mod ours;
 mod replay;
 mod scenes;

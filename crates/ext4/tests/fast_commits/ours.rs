@@ -130,6 +130,60 @@ pub fn tight_log(rounds: u64) -> Vec<Left> {
     outcome.unwrap()
 }
 
+/// The last name of an open file goes, `replaced` by another file or not, and another file is
+/// synced. The large one lies in more groups than the log has blocks.
+pub fn giant_goes(mount: &str, replaced: bool) -> Left {
+    const LARGE: u64 = 400;
+    let mut mkfs = vec!["-b", "1024", "-g", "256", "-J", "size=1", "-N", "16384"];
+    mkfs.extend(["-O", "fast_commit,^resize_inode"]);
+    let blocks: Blocks = (Image::new(LARGE, &mkfs).load().blocks().into_iter()).collect();
+    let (bytes, mount) = (LARGE << 20, mount.to_string());
+    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+        let ram = Arc::new(blocks.to_ram(bytes));
+        let mounted = || {
+            let options = MountOptions::parse(&mount).expect("options");
+            Ext4::mount(Queue::new(ram.clone()), options).expect("mounts")
+        };
+        let make = |fs: &Ext4, name: &[u8]| {
+            let made = fs.create(fs.root(), name, FileKind::File, 0o600, 0, Creds::default());
+            made.expect("room").ino
+        };
+        let fs = mounted();
+        let giant = make(&fs, b"giant");
+        fs.fallocate(giant, FallocateMode::Allocate, 0, 300 << 20)
+            .expect("room");
+        let other = make(&fs, b"other");
+        fs.unmount().expect("unmounts");
+        let fs = mounted();
+        fs.open(giant).expect("there");
+        match replaced {
+            true => fs.rename(
+                fs.root(),
+                b"other",
+                fs.root(),
+                b"giant",
+                RenameMode::Replace,
+            ),
+            false => fs.unlink(fs.root(), b"giant"),
+        }
+        .expect("there");
+        fs.write(other, 0, b"content").expect("room");
+        fs.writeback(base::Time(u64::MAX)).expect("room");
+        fs.fsync(other, false).expect("syncs");
+        let left = Left {
+            image: ram.blocks().into_iter().collect(),
+            bytes,
+            live: tree_of(&fs).expect("a walk"),
+            fast: fs.journal().stats().fast_commits,
+            what: "a large file goes".into(),
+        };
+        fs.release(giant).expect("open");
+        fs.unmount().expect("unmounts");
+        left
+    });
+    outcome.unwrap()
+}
+
 fn is_file(fs: &Ext4, ino: Ino) -> bool {
     (fs.getattr(ino)).is_ok_and(|attr| attr.kind == FileKind::File)
 }

@@ -216,6 +216,22 @@ pub fn by_kernel(image: &Image, bytes: u64) -> Option<Tree> {
     Some(by_us(&left, bytes).expect("the kernel has been there").tree)
 }
 
+/// The image behind a recovery of the log without a mount.
+///
+/// # Errors
+/// The reason of a refusal.
+pub fn recovered(image: &Image, bytes: u64) -> Result<Image, String> {
+    let image = image.clone();
+    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+        let ram = Arc::new(image.to_ram(bytes));
+        let queue = Queue::new(ram.clone());
+        let done = Ext4::recover_log(queue, None, MountOptions::default());
+        done.map_err(|e| e.to_string())?;
+        Ok(ram.blocks().into_iter().collect())
+    });
+    outcome.unwrap()
+}
+
 /// Checks fast_commits-V1: the tree is the one that the kernel showed.
 ///
 /// # Panics
