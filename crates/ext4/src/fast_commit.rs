@@ -17,11 +17,11 @@
 //!   it would be after the row, by the rules of the offline checker. A fault of its kind that the
 //!   inode had before the row is not the row's, and refuses nothing: a kernel that replays names
 //!   into a directory that grows leaves such faults behind ([`judge`](Replay::judge)).
-//! - U5 what the last name of a file frees is as much as the file, and the transaction that took the
-//!   name may not have freed it: the file was open. Where the log has no room for all of that at
-//!   once, the file goes on the list of orphans instead ([`Ending::Orphan`]), which changes its inode
-//!   and the superblock only. The mount frees it from there in as many transactions as that takes
-//!   (orphan-O1): a cut between them leaves it on the list. That the log has room for the rest is
+//! - U5 what the last name of a file frees is as much as the file, and the transaction that took
+//!   the name may not have freed it: the file was open. Where the log has no room for all of that
+//!   at once, the file goes on the list of orphans instead ([`Ending::Orphan`]), which changes its
+//!   inode and the superblock only. The mount frees it from there in as many transactions as that
+//!   takes (orphan-O1): a cut between them leaves it on the list. That the log has room for the rest is
 //!   fast-W10.
 
 mod judge;

@@ -150,8 +150,8 @@ pub(crate) const INODES_LIMIT: usize = 1000;
 
 /// Checks these inodes, each alone: fields, blocks, attributes and content, but not names, links,
 /// or blocks that other inodes own as well. `orphans` are those named as orphans. Of the superblock
-/// and the groups it is only reported if they cannot be used. No more than [`INODES_LIMIT`] findings
-/// are kept.
+/// and the groups it is only reported if they cannot be used. No more than [`INODES_LIMIT`]
+/// findings are kept.
 pub(crate) fn of_inodes<E: Display>(
     read: &dyn Fn(BlockNo) -> Result<Bytes, E>,
     blocks: u64,

@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn only_what_was_not_there_before_is_new() {
-        let of = |kind, ino: u32| Finding::new(kind, String::new()).inode(ino);
+        let of = |kind, ino: u32| Finding::new(kind, String::new()).ino(ino);
         let sectors = |ino| of(Kind::InodeSectors, ino);
         assert_eq!(first_new(&[sectors(2)], &[sectors(2)]), None);
         let after = [sectors(2), sectors(12)];

@@ -1,5 +1,6 @@
-//! What logging adds to seven operations: the figures behind `LOG_RECORD`, `LOG_END` and their neighbours in
-//! `base::cost::f2fs`, and a check that what an operation is charged is what it takes.
+//! What logging adds to seven operations: the figures behind `LOG_RECORD`, `LOG_END` and
+//! their neighbours in `base::cost::f2fs`, and a check that what an operation is charged is what it
+//! takes.
 //!
 //! An operation is done two thousand times on a volume with a journal and on one without; the
 //! difference is logging. Clocks of a machine that others use say little, so one round can also be
