@@ -21,8 +21,8 @@
 //!   the name may not have freed it: the file was open. Where the log has no room for all of that
 //!   at once, the file goes on the list of orphans instead ([`Ending::Orphan`]), which changes its
 //!   inode and the superblock only. The mount frees it from there in as many transactions as that
-//!   takes (orphan-O1): a cut between them leaves it on the list. That the log has room for the rest is
-//!   fast-W10.
+//!   takes (orphan-O1): a cut between them leaves it on the list. That the log has room for
+//!   the rest is fast-W10.
 
 mod judge;
 mod names;
