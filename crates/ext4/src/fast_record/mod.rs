@@ -29,9 +29,9 @@
 //! - B7 (room): a replay frees and maps all blocks of a file whose mapping a row changes. What that
 //!   may change beyond the transaction itself has to fit the log (fast-W10). A file whose last name
 //!   goes is left out of this, though its replay may free more than any log holds: where there is
-//!   no room for that, recovery puts it on the list of orphans (fast_commit-U5), which changes no
-//!   more than the transaction has, which made it an orphan as well. Linux and e2fsck log no replay, so
-//!   for them there is nothing that has to fit.
+//!   no room for that, recovery puts it on the list of orphans (fast_commit-U5). That changes no
+//!   more than the transaction has, which made it an orphan as well. Linux and e2fsck log no
+//!   replay, so for them there is nothing that has to fit.
 
 mod compose;
 mod notes;
