@@ -157,7 +157,7 @@ mod tests {
         let fresh = listed(&file).expect("a journal");
         assert!(fresh.contains("\ncheckpoint "), "{fresh}");
         assert_eq!(
-            fresh.matches("left empty; version 2, ring of ").count(),
+            fresh.matches("left empty; version 3, ring of ").count(),
             2,
             "{fresh}"
         );
