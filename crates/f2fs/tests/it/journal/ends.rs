@@ -5,12 +5,12 @@
 use super::common::{Mistake, disk, fsck, sim, try_mount, try_mount_alone, volume};
 use super::foreign::{Before, Step, Tree, before, mount_plain, tree, write};
 use base::Ino;
-use blockdev::Image;
+use blockdev::{Image, SpecDisk};
 use fscore::{FileSystem, RenameMode, XattrMode};
 use rt::SimConfig;
 use std::collections::BTreeSet;
 use testkit::Brief;
-use varve_f2fs::F2fs;
+use varve_f2fs::{F2fs, JournalRecovery};
 
 const RING: u32 = 1024;
 
@@ -166,6 +166,18 @@ fn recovered(content: &Image, expected: &Tree, goes_on: bool) -> Result<Image, S
     })
 }
 
+/// What a mount finds of what a cut leaves of `fs` on `life`.
+fn found_behind_a_cut(fs: &F2fs, life: &SpecDisk, ring: u32, options: &str) -> JournalRecovery {
+    let left = life.snapshot_lost();
+    fs.unmount().expect("unmounted");
+    let next = disk(ring, left, 4);
+    let fs = try_mount_alone(&next, options).expect("mounted");
+    let found = fs.journal_recovery().expect("a journal").clone();
+    fs.check();
+    fs.unmount().expect("unmounted");
+    found
+}
+
 /// What a recovery redoes of 298 of 300 empty files that were home, and are removed in one epoch:
 /// inodes that go, and records. The first and the last stay, with the directory's blocks.
 pub fn neighbours() -> (u64, u64) {
@@ -181,13 +193,7 @@ pub fn neighbours() -> (u64, u64) {
                 .expect("gone");
         }
         fs.sync().expect("synced");
-        let left = life.snapshot_lost();
-        fs.unmount().expect("unmounted");
-        let next = disk(RING, left, 4);
-        let fs = try_mount_alone(&next, "").expect("mounted");
-        let found = fs.journal_recovery().expect("a journal").clone();
-        fs.check();
-        fs.unmount().expect("unmounted");
+        let found = found_behind_a_cut(&fs, &life, RING, "");
         (found.nodes_freed, found.records)
     })
 }
@@ -208,13 +214,7 @@ pub fn temporary_files() -> (u64, u64) {
             fs.unlink(fs.root(), b"left").expect("gone");
         }
         fs.sync().expect("synced");
-        let left = life.snapshot_lost();
-        fs.unmount().expect("unmounted");
-        let next = disk(RING, left, 4);
-        let fs = try_mount_alone(&next, "cache=16").expect("mounted");
-        let found = fs.journal_recovery().expect("a journal").clone();
-        fs.check();
-        fs.unmount().expect("unmounted");
+        let found = found_behind_a_cut(&fs, &life, RING, "cache=16");
         assert!(found.epochs >= 4 && found.nodes_freed > 15_000, "{found:?}");
         (found.spilled, found.epochs - found.kept)
     })
