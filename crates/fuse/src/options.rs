@@ -62,6 +62,10 @@ pub struct Options {
     pub access_times: Option<&'static str>,
     /// The kernel gathers writes in its own cache (`writeback`).
     pub writeback: bool,
+    /// The kernel keeps pages of files that it has read. Not where something else than this mount
+    /// changes them; then shared mappings are refused (by Linux before 6.6, and by all of them for
+    /// writing).
+    pub cached: bool,
     /// Bytes of the largest write request (`max_write=`).
     pub max_write: u32,
     /// How far the kernel reads ahead, bytes (`readahead=`, in KiB). Only the superuser's mounts
@@ -94,6 +98,7 @@ impl Default for Options {
             dir_sync: false,
             access_times: None,
             writeback: false,
+            cached: true,
             max_write: MAX_WRITE_BYTES,
             read_ahead: READ_AHEAD_BYTES,
             threads: THREADS,
@@ -120,7 +125,22 @@ impl fmt::Display for UnknownOption {
     }
 }
 
+/// Bits of the answer to an open (`include/uapi/linux/fuse.h`): reads and writes pass the kernel's
+/// pages, or it keeps those that it has.
+const OPEN_DIRECT_IO: u32 = 1 << 0;
+const OPEN_KEEP_CACHE: u32 = 1 << 1;
+
 impl Options {
+    /// What the kernel is told about its pages when it opens a file. It keeps them where reading
+    /// that does not come here is no harm: no access time is due (`settled`).
+    pub(crate) fn open_flags(&self, settled: bool) -> u32 {
+        match (self.cached, settled) {
+            (false, _) => OPEN_DIRECT_IO,
+            (true, true) => OPEN_KEEP_CACHE,
+            (true, false) => 0,
+        }
+    }
+
     /// Reads `key=value,...`, as `-o` takes it. Words that only `mount(8)` and the table of mounts
     /// have a use for mean nothing here.
     ///

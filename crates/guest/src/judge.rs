@@ -10,13 +10,16 @@
 //! written and removed; the verdict is `read` if one of these fails.
 
 use crate::Seen;
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The file that says that a disk holds a state.
 pub const STATE: &str = "state";
@@ -42,6 +45,8 @@ pub const STOP: &str = "stop";
 
 /// How long the guest waits before it looks for a state again.
 const LOOK: Duration = Duration::from_millis(1);
+/// How long processes that were killed may take to leave the volume.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// Judges states on `disks`, which are devices, until it is told to stop.
 pub(crate) fn judge(
@@ -76,7 +81,7 @@ pub(crate) fn judge(
                             NOT_READ.to_string()
                         }
                     };
-                    unmount(&root, UnmountFlags::empty())?;
+                    unmounted(&root)?;
                     verdict
                 }
             };
@@ -109,6 +114,22 @@ fn look(scratch: &Path, root: &Path, to: &Path) -> io::Result<()> {
     fs::remove_file(&file).map_err(told("removing a file"))
 }
 
+/// Unmounts. A process that was killed leaves its directory a moment later.
+fn unmounted(root: &Path) -> io::Result<()> {
+    let since = Instant::now();
+    loop {
+        match unmount(root, UnmountFlags::empty()) {
+            Err(Errno::BUSY) if since.elapsed() < LEAVING => std::thread::sleep(LOOK),
+            Err(Errno::BUSY) => {
+                return Err(io::Error::other(
+                    "the check has left a process of another group that uses the volume, so it cannot be unmounted; end it in the check",
+                ));
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
 /// The exit code of the check in the root of a mounted state.
 fn check(scratch: &Path, root: &Path, (words, acked): (&Path, &Path)) -> io::Result<i32> {
     let script = scratch.join(CHECK);
@@ -125,8 +146,15 @@ fn check(scratch: &Path, root: &Path, (words, acked): (&Path, &Path)) -> io::Res
         .stdin(Stdio::null())
         .stderr(said.try_clone()?)
         .stdout(said);
+    let mut shell = shell.process_group(0).spawn()?;
+    let status = shell.wait()?;
+    // What it has left in the background would keep the volume busy.
+    match kill_process_group(Pid::from_child(&shell), Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(e) => return Err(e.into()),
+    }
     // One that was killed has no code.
-    Ok(shell.status()?.code().unwrap_or(255))
+    Ok(status.code().unwrap_or(255))
 }
 
 /// Options as `mount -o` takes them: those of all file systems as flags, all others as they are.

@@ -10,7 +10,7 @@ use crate::Guest;
 use crate::running::Running;
 use crate::vm::{BOOT_LIMIT, POLL};
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 /// What the guest does all the time. A look into the scratch directory is a call to the host.
@@ -61,6 +61,26 @@ impl Session {
         })
     }
 
+    /// Kills the kernel and boots it again, on the same disks and with what the scratch directory
+    /// holds. What it held in memory is lost, and so is the script that ran.
+    ///
+    /// # Errors
+    /// The kernel does not start.
+    pub fn restart(&mut self) -> io::Result<()> {
+        // Its disks are locked as long as it lives.
+        self.running.kill()?;
+        for name in ["go", "said", "ended", "end"] {
+            let path = self.scratch().join(format!("{name}.{}", self.next));
+            match fs::remove_file(path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        (self.running, self.limit) = self.guest.start(LOOP)?;
+        (self.next, self.booted, self.since) = (0, false, Instant::now());
+        Ok(())
+    }
+
     /// The guest's scratch directory.
     pub fn scratch(&self) -> &std::path::Path {
         self.guest.scratch()
@@ -70,8 +90,9 @@ impl Session {
     /// what it printed.
     ///
     /// # Errors
-    /// The kernel dies, or the script is not done within the guest's limit (the first one also has
-    /// the time of a boot).
+    /// [`ErrorKind::ConnectionAborted`] if the kernel dies; [`ErrorKind::TimedOut`] if the script is
+    /// not done within the guest's limit (the first one also has the time of a boot);
+    /// [`ErrorKind::Interrupted`] if somebody wants it to end.
     pub fn run(&mut self, script: &str) -> io::Result<(i32, String)> {
         self.begin(script)?;
         loop {
@@ -114,10 +135,12 @@ impl Session {
                 true => self.limit,
             };
             if self.running.is_over()? {
-                return Err(self.guest.failed("the guest died"));
+                let why = self.guest.failed("the guest died");
+                return Err(io::Error::new(ErrorKind::ConnectionAborted, why));
             }
             if self.since.elapsed() > limit {
-                return Err(self.guest.failed("the guest was not done in time"));
+                let why = self.guest.failed("the guest was not done in time");
+                return Err(io::Error::new(ErrorKind::TimedOut, why));
             }
             return Ok(None);
         }

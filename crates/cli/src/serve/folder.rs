@@ -22,6 +22,15 @@ const RETRY: Duration = Duration::from_millis(100);
 /// How long a file that was cut off is waited for.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How the device is shown as a file.
+#[derive(Clone, Copy)]
+pub struct How {
+    /// It cannot be written.
+    pub read_only: bool,
+    /// Others write to the device past the file, so the kernel keeps none of its pages.
+    pub shared: bool,
+}
+
 /// The folder, and the thread that answers the kernel.
 pub struct Folder {
     path: PathBuf,
@@ -34,10 +43,10 @@ impl Folder {
     ///
     /// # Errors
     /// The host refuses.
-    pub fn mount(path: &Path, served: &Arc<Served>, read_only: bool) -> Result<Folder, Failure> {
+    pub fn mount(path: &Path, served: &Arc<Served>, how: How) -> Result<Folder, Failure> {
         // The kernel's tables, in which it is looked for at the end, have no relative paths.
         let path = (path.canonicalize()).map_err(|e| failed(format!("{}: {e}", shown(path))))?;
-        let mounted = mounted(&path, served, read_only)?;
+        let mounted = mounted(&path, served, how)?;
         let device = mounted.device();
         let served = served.clone();
         let session = thread::spawn(move || {
@@ -162,17 +171,18 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn mounted(folder: &Path, served: &Arc<Served>, read_only: bool) -> Result<Mounted, Failure> {
+fn mounted(folder: &Path, served: &Arc<Served>, how: How) -> Result<Mounted, Failure> {
     let options = Options {
         // One at a time: a sync that is carried out after a write began after that write was
         // answered, and a write of a part of a sector is alone.
         threads: 1,
+        cached: !how.shared,
         ..Options::default()
     };
     let superuser = rustix::process::geteuid().is_root();
     let of_volume = Box::new(|what: &str| tell(what));
     let file = OneFile::new(served.clone());
-    let vfs = match read_only {
+    let vfs = match how.read_only {
         true => file.read_only().mounted(),
         false => file.mounted(),
     };

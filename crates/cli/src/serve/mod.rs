@@ -8,7 +8,7 @@ use crate::args::{Place, ServeArgs};
 use crate::failure::{Failure, failed, tell};
 use crate::out::say;
 use device::Device;
-use folder::{Folder, signals_so_far};
+use folder::{Folder, How, signals_so_far};
 use names::{line, shown};
 use nix::sys::signal::{SigSet, Signal};
 use rig::signals;
@@ -108,7 +108,11 @@ fn start(
         None => None,
         Some(path) => {
             places.push(format!("file {}", shown(&path.join(NAME))));
-            Some(Folder::mount(path, served, args.read_only)?)
+            let how = How {
+                read_only: args.read_only,
+                shared: at.nbd.is_some() || at.vhost_user.is_some(),
+            };
+            Some(Folder::mount(path, served, how)?)
         }
     };
     if let Some(server) = vhost {

@@ -81,6 +81,34 @@ fn the_kernels_ext4_keeps_what_fsync_promised_with_barriers_only() {
     assert!(dir.path().join("control/bad.img").exists());
 }
 
+/// Some states make the guest's kernel panic: each is found, and all others are judged by a kernel
+/// that is booted anew. What a check leaves running does not keep a volume busy.
+#[test]
+#[ignore = "a boot for each state that kills a kernel"]
+fn a_state_under_which_the_kernel_dies_is_a_finding() {
+    let dir = folder();
+    let check = "sleep 1000 & if [ -e b ]; then echo c >/proc/sysrq-trigger; sleep 1000; fi";
+    let args = ["crash", "--kernel", machine(), "--fs", EXT4.0, "--size"];
+    let bound = ["16", "--torn", "0", "--subset", "1", "--states", "4"];
+    let mut command = varve_in(dir.path());
+    command.args(args).args(bound).args(["--mkfs", EXT4.2]);
+    let run = "echo 1 >a; sync a; ack a; echo 2 >b; sync b";
+    command.args(["--run", run, "--check", check, "--out", "out"]);
+    let output = command.output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    let results = std::fs::read(dir.path().join("out/results.json")).expect("results");
+    let seen: serde_json::Value = serde_json::from_slice(&results).expect("JSON");
+    let count = |key: &str| seen[key].as_u64().expect("a count");
+    // Those with the file follow those without it, some cuts have both.
+    assert!(
+        count("bad") > 1 && count("states") > count("bad") + 3,
+        "{seen}"
+    );
+    let why = seen["first"]["why"].as_str().expect("the first");
+    assert!(why.starts_with("the kernel dies with it"), "{why}");
+    assert!(why.contains("sysrq"), "the console tells why: {why}");
+}
+
 /// Workloads of the explorer on a file system of the kernel, judged by the rules.
 fn workloads(
     dir: &Path,

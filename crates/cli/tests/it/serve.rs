@@ -233,6 +233,37 @@ fn a_file_is_the_device() {
     );
 }
 
+/// What one client of a device writes, the others read, also a program that has the file open and
+/// has read the place before.
+#[test]
+fn an_open_file_shows_what_another_client_writes() {
+    use std::os::unix::fs::FileExt;
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: no /dev/fuse");
+        return;
+    }
+    let dir = folder();
+    std::fs::create_dir(dir.path().join("at")).unwrap();
+    let words = "emmc-odroid-xu4 --size 32 --file at --nbd unix:n";
+    let server = Server::start(dir.path(), words);
+    let mut client = Client::new(&dir.path().join("n"));
+    let path = dir.path().join("at/device");
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let read = || {
+        let mut bytes = vec![1; 4096];
+        file.read_exact_at(&mut bytes, 4096).unwrap();
+        bytes
+    };
+    assert_eq!(read(), vec![0; 4096]);
+    assert_eq!(client.write(1, 7), Some(0));
+    assert_eq!(read(), vec![7; 4096]);
+    file.write_all_at(&[9; 10], 4096).unwrap();
+    assert_eq!(client.read(1)[..12], [9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 7, 7]);
+    drop((file, client));
+    server.signal("-TERM");
+    server.ended();
+}
+
 /// A server of `emmc-odroid-xu4` as a file that somebody has open, and what it says then.
 struct InUse {
     dir: tempfile::TempDir,

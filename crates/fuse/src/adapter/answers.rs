@@ -99,13 +99,8 @@ impl Adapter {
         }
     }
 
-    /// Whether the kernel keeps what it has cached of the file: reading that does not come here, so
-    /// no access time may be due.
     pub(super) fn open_flags(&self, settled: bool) -> FopenFlags {
-        match settled {
-            true => FopenFlags::FOPEN_KEEP_CACHE,
-            false => FopenFlags::empty(),
-        }
+        FopenFlags::from_bits_retain(self.options.open_flags(settled))
     }
 }
 

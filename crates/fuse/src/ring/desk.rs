@@ -25,8 +25,6 @@ pub(crate) const NAME_TTL: Duration = Duration::from_secs(3600);
 /// Entries that a directory is asked for at a time.
 pub(crate) const ENTRIES: usize = 64;
 
-/// In the answer to an opening: the kernel keeps what it has of the file.
-const OPEN_KEEP_CACHE: u32 = 1 << 1;
 /// Of a read or a write: it names the owner of locks, as only direct transfers do.
 const OF_OWNER: u32 = 1 << 1;
 const WRITE_CACHE: u32 = 1 << 0;
@@ -269,7 +267,7 @@ impl Desk {
         let mode = open_mode(op.i32(0), self.options.sync);
         let open = || (self.server).open(caller(head), head.node, mode);
         let open = as_caller(head, open).map_err(Errno::code)?;
-        let flags = open_flags(open.settled);
+        let flags = self.options.open_flags(open.settled);
         Writer::new(payload).open_out(open.handle, flags).done()
     }
 
@@ -284,7 +282,7 @@ impl Desk {
             (NAME_TTL, self.options.attr_timeout),
         );
         (Writer::new(payload).entry_out(number, &attr, ttls))
-            .open_out(open.handle, open_flags(open.settled))
+            .open_out(open.handle, self.options.open_flags(open.settled))
             .done()
     }
 
@@ -459,10 +457,6 @@ fn caller(head: &Head) -> Caller {
 /// Runs a request as its caller, whose right decides whether it may take held back blocks.
 fn as_caller<T>(head: &Head, work: impl FnOnce() -> T) -> T {
     vfs::Caller::of_process(head.uid, head.gid, head.pid, groups_of).scope(work)
-}
-
-fn open_flags(settled: bool) -> u32 {
-    if settled { OPEN_KEEP_CACHE } else { 0 }
 }
 
 fn empty(done: Result<(), Errno>) -> Answer {

@@ -12,6 +12,7 @@ mod qemu;
 mod user_mode;
 
 use crate::Guest;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -159,9 +160,23 @@ fn boots(engine: Engine, stop: fn() -> bool) -> Result<Engine, String> {
     match booted {
         Ok(_) => Ok(engine),
         Err(e) => Err(format!(
-            "{name} does not run here: {}",
+            "{name} does not run here{}: {}",
+            because(&engine),
             e.to_string().lines().next().unwrap_or_default()
         )),
+    }
+}
+
+/// What is known to keep an engine from running. The kernel of Linux 6.1 in user mode sets the
+/// registers of a process in a block whose size it has fixed, and the host refuses the block if its
+/// processor has more (`put_fp_registers`).
+fn because(engine: &Engine) -> &'static str {
+    let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    match engine {
+        Engine::UserMode(_) if cpu.contains(" amx_tile") => {
+            ", maybe because this processor has AMX registers, which Linux 6.1 in user mode cannot set"
+        }
+        _ => "",
     }
 }
 

@@ -36,8 +36,12 @@ pub(crate) struct Machine {
 impl Machine {
     /// The newest kernel of this machine that has F2FS, and the programs to run it.
     pub fn find() -> Result<Machine, String> {
-        let need = |name: &str| super::program(&[name]).ok_or(format!("no program `{name}`"));
-        let (program, busybox) = (need(PROGRAM)?, need("busybox")?);
+        let need = |name: &str, package: &str| {
+            let why = format!("no program `{name}` (Debian package `{package}`)");
+            super::program(&[name]).ok_or(why)
+        };
+        let program = need(PROGRAM, "qemu-system-x86")?;
+        let busybox = need("busybox", "busybox-static")?;
         let found = modules::installed().into_iter().rev().find_map(|place| {
             let kernel = Path::new("/boot").join(format!("vmlinuz-{}", place.release()?));
             let usable = place.files_of("f2fs").is_ok() && File::open(&kernel).is_ok();

@@ -2,7 +2,8 @@
 //!
 //! The guest takes states for as long as it runs ([`guest::judge`]): while it mounts, checks and
 //! unmounts one, the host writes the next ones to other disks, and runs the file system's own
-//! checker on those that the guest is done with.
+//! checker on those that the guest is done with. A state under which the guest's kernel dies or hangs
+//! is a finding (kernel-bench-B1), so it ends nothing but that guest's life.
 
 use super::super::court::{State, StateFile, findings, write_acked};
 use super::{KernelPlan, host};
@@ -11,6 +12,7 @@ use base::Nanos;
 use guest::{Guest, Seen, Session, judge};
 use rig::Fs;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +32,58 @@ pub(super) struct Bench {
     first: usize,
     /// The guest takes states.
     takes: bool,
+    /// A script did not end in it: it has died or hangs.
+    gone: bool,
+}
+
+/// What a guest that judges holds.
+struct Hand {
+    /// The state that each disk holds.
+    held: Vec<Option<usize>>,
+    /// What a guest that is gone had not begun with, or was not done with in time.
+    again: Vec<usize>,
+    /// With these a guest was not done in time.
+    late: Vec<usize>,
+    /// The last guest ended with no state under way, and none was judged since.
+    idle_end: bool,
+}
+
+impl Hand {
+    fn new(disks: usize) -> Hand {
+        Hand {
+            held: vec![None; disks],
+            again: Vec::new(),
+            late: Vec::new(),
+            idle_end: false,
+        }
+    }
+
+    fn next(&mut self, docket: &Docket<'_>) -> Option<usize> {
+        self.again.pop().or_else(|| docket.take())
+    }
+
+    /// What the end of a guest says of the state that was under way; `None`: it has to be tried
+    /// again, because a host that is busy makes a guest slow.
+    fn end_of(&mut self, state: usize, end: &io::Error) -> Option<Sighting> {
+        let late = end.kind() == io::ErrorKind::TimedOut;
+        if late && !self.late.contains(&state) {
+            self.late.push(state);
+            self.again.push(state);
+            return None;
+        }
+        let what = match late {
+            true => "the kernel or the check hangs with it, twice",
+            false => "the kernel dies with it",
+        };
+        let bad = Some(format!("{what}: {end}"));
+        Some(Sighting { bad, seen: None })
+    }
+}
+
+/// Whether a guest is of no more use: it has died, or hangs.
+fn is_lost(end: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, TimedOut};
+    matches!(end.kind(), ConnectionAborted | TimedOut)
 }
 
 /// What a guest and the file system's checker say of a state.
@@ -101,38 +155,77 @@ impl Bench {
             disks,
             first: others.len(),
             takes: false,
+            gone: false,
         })
     }
 
-    /// Judges states until none is left. Where the guest's judging ends, what it has not taken goes
-    /// with the next beginning.
+    /// Judges states until none is left.
+    ///
+    /// - kernel-bench-B1: a state under which the kernel dies is bad, and so is one with which it is not done in
+    ///   time, twice; the guest is booted anew and takes the others.
     pub fn judge(&mut self, docket: &Docket<'_>) -> Result<(), CrashError> {
+        let mut hand = Hand::new(self.disks.len());
+        while let Some(end) = self.judge_in_one_life(docket, &mut hand)? {
+            let under_way = self.given_back(&mut hand);
+            match under_way {
+                Some(state) => {
+                    if let Some(sighting) = hand.end_of(state, &end) {
+                        docket.sightings.lock()[state] = Some(sighting);
+                    }
+                }
+                // It ended between two states, or at the boot.
+                None if std::mem::replace(&mut hand.idle_end, true) => {
+                    return Err(host("the guest")(end));
+                }
+                None => {}
+            }
+            self.takes = false;
+            self.session.restart().map_err(host("the guest"))?;
+        }
+        Ok(())
+    }
+
+    /// Judges states until none is left, or until the guest dies or hangs; then how.
+    fn judge_in_one_life(
+        &mut self,
+        docket: &Docket<'_>,
+        hand: &mut Hand,
+    ) -> Result<Option<io::Error>, CrashError> {
         self.begin()?;
-        // The state that each disk holds.
-        let mut held: Vec<Option<usize>> = self.disks.iter().map(|_| None).collect();
         loop {
+            let ended = self.session.ended();
             let mut idle = true;
-            for (disk, held) in held.iter_mut().enumerate() {
-                if let Some(state) = *held {
+            for disk in 0..self.disks.len() {
+                if let Some(state) = hand.held[disk] {
                     let Some(sighting) = self.sighting(disk)? else {
                         continue;
                     };
                     docket.sightings.lock()[state] = Some(sighting);
+                    hand.held[disk] = None;
+                    hand.idle_end = false;
                     self.session.extend();
                 }
-                *held = docket.take();
-                if let Some(state) = *held {
+                if ended.is_err() {
+                    continue;
+                }
+                hand.held[disk] = hand.next(docket);
+                if let Some(state) = hand.held[disk] {
                     self.put(disk, &docket.states[state])?;
                     idle = false;
                 }
             }
-            if held.iter().all(Option::is_none) {
-                return Ok(());
+            if hand.held.iter().all(Option::is_none) {
+                return Ok(None);
             }
-            if let Some((status, said)) = self.session.ended().map_err(host("the guest"))? {
-                let why = format!("judging in the guest ended with {status}: {said}");
-                self.takes = false;
-                return Err(CrashError::Check(why));
+            match ended {
+                Ok(None) => {}
+                Ok(Some((status, said))) => {
+                    self.takes = false;
+                    let why = format!("judging in the guest ended with {status}: {said}");
+                    return Err(CrashError::Check(why));
+                }
+                Err(end) if is_lost(&end) => return Ok(Some(end)),
+                Err(e) => return Err(host("the guest")(e)),
             }
             if idle {
                 rt::sleep(LOOK);
@@ -140,8 +233,34 @@ impl Bench {
         }
     }
 
+    /// Takes back from a guest that is gone what it held; answers the state that was under way.
+    fn given_back(&self, hand: &mut Hand) -> Option<usize> {
+        let mut under_way = None;
+        for disk in 0..self.disks.len() {
+            let Some(state) = hand.held[disk].take() else {
+                continue;
+            };
+            // The guest takes one at a time, and begins by removing this file.
+            match self.file(judge::STATE, disk).exists() {
+                true => hand.again.push(state),
+                false => under_way = Some(state),
+            }
+        }
+        under_way
+    }
+
+    /// Runs a script, behind the judging. A guest in which one failed to end is booted anew before
+    /// the next.
+    pub fn run(&mut self, script: &str) -> Result<(i32, String), CrashError> {
+        self.pause()?;
+        let ended = self.session.run(script);
+        self.gone = ended.as_ref().is_err_and(is_lost);
+        ended.map_err(host("the guest"))
+    }
+
     /// Lets the guest take states.
     fn begin(&mut self) -> Result<(), CrashError> {
+        self.revive()?;
         if std::mem::replace(&mut self.takes, true) {
             // The time since the last states is not the guest's.
             self.session.extend();
@@ -183,8 +302,18 @@ impl Bench {
         self.session.scratch().join(format!("{name}.{disk}"))
     }
 
+    /// Boots the guest anew if a script has made it die or hang.
+    fn revive(&mut self) -> Result<(), CrashError> {
+        if std::mem::replace(&mut self.gone, false) {
+            self.takes = false;
+            self.session.restart().map_err(host("the guest"))?;
+        }
+        Ok(())
+    }
+
     /// Ends the judging, so that scripts run again.
     pub fn pause(&mut self) -> Result<(), CrashError> {
+        self.revive()?;
         if !std::mem::replace(&mut self.takes, false) {
             return Ok(());
         }
@@ -192,7 +321,9 @@ impl Bench {
         fs::write(stop, "").map_err(host("telling the guest to stop"))?;
         self.session.extend();
         loop {
-            if let Some((status, said)) = self.session.ended().map_err(host("the guest"))? {
+            let ended = self.session.ended();
+            self.gone = ended.as_ref().is_err_and(is_lost);
+            if let Some((status, said)) = ended.map_err(host("the guest"))? {
                 return match status {
                     0 => Ok(()),
                     _ => Err(CrashError::Check(format!(
@@ -251,4 +382,25 @@ fn checked(fs: &str, image: &Path) -> Result<Option<String>, CrashError> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     Ok((!output.status.success()).then(|| format!("{}: {said}", words.join(" "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_bench_b1_a_death_is_a_finding_and_lateness_one_the_second_time() {
+        let mut hand = Hand::new(1);
+        let end = |kind| io::Error::new(kind, "console");
+        let died = hand.end_of(3, &end(io::ErrorKind::ConnectionAborted));
+        let died = died.and_then(|sighting| sighting.bad).expect("a finding");
+        assert_eq!(died, "the kernel dies with it: console");
+        let late = end(io::ErrorKind::TimedOut);
+        assert!(hand.end_of(4, &late).is_none());
+        assert_eq!(hand.again, [4]);
+        let late = hand.end_of(4, &late).and_then(|sighting| sighting.bad);
+        assert!(late.is_some_and(|why| why.contains("hangs")));
+        assert!(is_lost(&end(io::ErrorKind::TimedOut)));
+        assert!(!is_lost(&end(io::ErrorKind::Interrupted)));
+    }
 }

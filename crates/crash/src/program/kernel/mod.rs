@@ -131,8 +131,7 @@ impl Kernel {
     /// # Errors
     /// The guest fails.
     pub fn version(&mut self) -> Result<String, CrashError> {
-        let session = &mut self.guests[0].session;
-        let (_, said) = session.run("uname -srv").map_err(host("the guest"))?;
+        let (_, said) = self.guests[0].run("uname -srv")?;
         Ok(said.trim().into())
     }
 
@@ -159,8 +158,7 @@ impl Kernel {
              umount $MNT
              dmsetup remove log"
         );
-        let session = &mut self.guests[0].session;
-        let (status, said) = session.run(&script).map_err(host("the guest"))?;
+        let (status, said) = self.guests[0].run(&script)?;
         if status != 0 {
             return Err(CrashError::Check(format!(
                 "in the guest, the command or the mount ended with {status}: {said}"

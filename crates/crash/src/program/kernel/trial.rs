@@ -114,8 +114,7 @@ impl Kernel {
         File::create(&self.log)
             .and_then(|file| file.set_len(super::LOG_BYTES))
             .map_err(host("emptying the log"))?;
-        let session = &mut self.guests[0].session;
-        let file = session.scratch().join("work.script");
+        let file = self.guests[0].session.scratch().join("work.script");
         fs::write(file, script.to_string()).map_err(host("writing the workload"))?;
         let KernelPlan { fs, options, .. } = &self.plan;
         let options = mount_options(options);
@@ -133,7 +132,7 @@ impl Kernel {
              dmsetup remove log
              exit $status"
         );
-        let (status, said) = session.run(&text).map_err(host("the guest"))?;
+        let (status, said) = self.guests[0].run(&text)?;
         if status != 0 {
             let why = format!("in the guest, the workload ended with {status}: {said}");
             return Err(CrashError::Check(why));
