@@ -87,6 +87,9 @@ impl Ext4 {
         let mut shared = self.small_window.lock();
         if shared.is_none_or(|w| w.len < len) {
             self.close_window(shared.take());
+            // Where all files are small no other search takes back what was freed, and each window
+            // would lie in blocks that nothing has used.
+            self.reap_pending()?;
             let at = self.find_free_run(goal, SHARED_BLOCKS)?;
             *shared = at.and_then(|start| self.open_window(start, SHARED_BLOCKS));
         }

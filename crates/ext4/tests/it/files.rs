@@ -102,6 +102,28 @@ fn what_was_synced_survives_a_crash() {
     assert_eq!(image.cat("a"), content);
 }
 
+/// A rollback journal is a small file that is filled and emptied again and again. As in Linux what
+/// it gave back is free once that is committed, so it goes around in a few windows, and does not
+/// come to use all of the volume.
+#[test]
+fn small_files_come_back_to_the_blocks_that_small_files_left() {
+    let ram = fresh(Kind::Ext4, 64);
+    let fs = mount(&ram, "");
+    let journal = fs.make(fs.root(), "journal").expect("made");
+    fs.open(journal).expect("open");
+    let before = ram.blocks().len();
+    for _ in 0..2000 {
+        fs.write(journal, 0, &pattern(3, 3 * 4096)).expect("write");
+        fs.fsync(journal, false).expect("fsync");
+        truncate(&fs, journal, 0);
+    }
+    fs.release(journal).expect("release");
+    fs.unmount().expect("unmount");
+    // 6000 blocks were allocated. What is used is the log of 4 MiB and two windows of 512 blocks.
+    let used = ram.blocks().len() - before;
+    assert!(used < 1024 + 2 * 512 + 64, "{used} blocks");
+}
+
 #[test]
 fn files_that_grow_side_by_side_stay_in_one_piece() {
     if !have_tools() {
