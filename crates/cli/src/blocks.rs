@@ -4,6 +4,7 @@
 use crate::args::ReplayArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
+use crate::shell;
 use crate::table::{framed, to_the_right};
 use rig::counting::Policy;
 use serde_json::json;
@@ -247,7 +248,7 @@ fn print((head, rows): &Table) -> Result<(), Failure> {
 fn reproduce(args: &ReplayArgs, asked: &Asked, trace: &BlockTrace, bytes: u64) -> String {
     let mut text = format!(
         "varve replay {} --format {} --size {} --fold {} --fill {} --passes {}",
-        trace.name,
+        shell::file(&trace.name),
         trace.format,
         bytes >> 20,
         asked.fold,
@@ -256,6 +257,7 @@ fn reproduce(args: &ReplayArgs, asked: &Asked, trace: &BlockTrace, bytes: u64) -
     );
     match &args.on.device {
         Some(device) => {
+            let device = shell::word(device);
             let _ = write!(text, " --device {device} --pace {}", asked.pace);
             if let Some(timing) = &args.on.timing {
                 let _ = write!(text, " --timing {timing}");

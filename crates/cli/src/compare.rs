@@ -9,6 +9,7 @@ use crate::formats::Formats;
 use crate::out::{OutFolder, say};
 use crate::pool;
 use crate::progress::{self, shown};
+use crate::shell;
 use crate::stop::{Part, Stop};
 use crate::table;
 use crate::worker::{self, Checked, Done, Job};
@@ -70,7 +71,10 @@ fn what(args: &CompareArgs) -> Result<What, Failure> {
     }
     Ok(What {
         command: "compare",
-        words: format!("varve compare --workload {workload}"),
+        words: format!(
+            "varve compare --workload {}",
+            shell::word(&workload.to_string())
+        ),
         recording: None,
         by: None,
         workload,
@@ -380,8 +384,7 @@ fn with_comma_hint(why: String, scheme: &str, schemes: &[String]) -> String {
     why
 }
 
-/// The command line that makes the same runs again, defaults spelled out. `+` needs no quotes in a
-/// shell, `;` would.
+/// The command line that makes the same runs again, defaults spelled out, as a shell reads it.
 fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     let unique = |words: Vec<String>| {
         let mut seen: Vec<String> = Vec::new();
@@ -413,7 +416,7 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     format!(
         "{} --fs {fs} --device {} --schemes {schemes} --seed {} --size {}{journal}{timing}{scheduler}{writeback}{timers}",
         what.words,
-        args.profile(),
+        shell::word(args.profile()),
         args.seed,
         configs.first().map_or(0, |c| c.stack.bytes >> 20)
     )

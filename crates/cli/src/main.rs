@@ -30,6 +30,7 @@ mod replay;
 mod saved;
 mod schema;
 mod serve;
+mod shell;
 mod size;
 mod stop;
 mod table;

@@ -8,7 +8,9 @@
 use crate::args::RecordArgs;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::replay::summary;
+use crate::shell;
 use crate::stop::Stop;
+use base::plain;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -125,7 +127,9 @@ fn tell_what(file: &Path, command: &str) {
                 ));
                 return;
             }
-            eprintln!("Compare the schemes on it: varve replay {shown}");
+            let file = file.to_string_lossy();
+            let again = plain::message(&shell::file(&file));
+            eprintln!("Compare the schemes on it: varve replay {again}");
         }
         Err(_) if fs::metadata(file).is_ok_and(|m| m.len() == 0) => {
             let _ = fs::remove_file(file);

@@ -6,6 +6,7 @@ use crate::blocks;
 use crate::compare::{self, What};
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
+use crate::shell;
 use crate::table;
 use base::plain;
 use serde_json::json;
@@ -69,7 +70,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         command: "replay",
         words: format!(
             "varve replay {} --pace {pace} --think {think} --idle {idle}{}",
-            spec.file,
+            shell::file(&spec.file),
             aged(args, " --aged ")
         ),
         workload: Workload::Replay(spec),
@@ -119,7 +120,11 @@ fn model(args: &ReplayArgs, format: Format) -> Result<(), Failure> {
     let workload: Workload = text.parse().map_err(usage)?;
     let what = What {
         command: "replay",
-        words: format!("varve replay {name}{}", aged(args, " --aged ")),
+        words: format!(
+            "varve replay {}{}",
+            shell::file(&name),
+            aged(args, " --aged ")
+        ),
         workload,
         recording: Some(args.file.clone()),
         by: None,

@@ -165,6 +165,8 @@ struct Sums<'a> {
 
 /// What has no file, call or process to be named.
 const NOBODY: &str = "(before the first call)";
+/// The file of a sync of the whole volume.
+const WHOLE: &str = "(whole volume)";
 
 impl<'a> Sums<'a> {
     fn new(recording: &'a Recording, calls: &Calls) -> Sums<'a> {
@@ -354,6 +356,7 @@ fn paths(recording: &Recording) -> BTreeMap<u32, String> {
             | Op::Close { handle } => open.get(handle).cloned(),
             Op::Unlink { path } | Op::Mkdir { path } | Op::Rmdir { path } => Some(path.clone()),
             Op::Rename { to, .. } => Some(to.clone()),
+            Op::SyncAll => Some(WHOLE.into()),
         };
         all.extend(path.map(|path| (n as u32, path)));
     }

@@ -140,3 +140,41 @@ fn a_signal_is_handed_on_and_the_recording_is_kept() {
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains("killed by SIGTERM"), "strace ended by itself");
 }
+
+/// `cp` of coreutils copies within the kernel. The file's name is one that a shell takes apart.
+#[test]
+fn a_copy_and_a_sync_of_all_are_replayed_by_the_line_that_is_printed() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("from"), vec![7; 30_000]).unwrap();
+    let name = "it's \"my\" card.strace";
+    let script = "cp from to; sync";
+    let out = varve_in(dir.path())
+        .args(["record", "-o", name, "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let said = words(&out);
+    assert!(out.status.success(), "{said}");
+    let line = |text: &str, begin: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(begin));
+        line.unwrap_or_else(|| panic!("{begin}: {text}"))
+            .to_string()
+    };
+    let hint = line(&said, "Compare the schemes on it: ");
+    assert_eq!(shlex::split(&hint).unwrap(), ["varve", "replay", name]);
+    let replay = |args: &[&str]| {
+        let out = varve_in(dir.path()).arg("replay").args(args).output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{}", words(&out));
+        words(&out)
+    };
+    let stats = replay(&[name, "--strict", "--stats", "--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!(stats["stats"]["written_bytes"], 30_000, "{stats}");
+    assert_eq!(stats["stats"]["calls"]["sync"], 1, "{stats}");
+    let said = replay(&[name, "--schemes", "jbd2", "--size", "64"]);
+    let again = line(&said, "again: ");
+    let words = shlex::split(&again).unwrap();
+    assert_eq!(words[2], name, "{again}");
+    let rest: Vec<&str> = words[2..].iter().map(String::as_str).collect();
+    assert_eq!(line(&replay(&rest), "again: "), again);
+}

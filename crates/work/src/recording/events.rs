@@ -15,6 +15,7 @@ pub(super) enum What {
     Read(usize, u64, u32),
     Write(usize, u64, u32),
     Sync(usize, bool),
+    SyncAll,
     Truncate(usize, u64),
     Close(usize),
     Unlink(Name),

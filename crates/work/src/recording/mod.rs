@@ -97,6 +97,8 @@ pub enum Op {
         /// True for fdatasync.
         data_only: bool,
     },
+    /// sync or syncfs: all of the volume.
+    SyncAll,
     /// Changes the size of a file.
     Truncate {
         /// The open file.
@@ -136,16 +138,17 @@ pub enum Op {
 impl Op {
     /// True for a sync: its duration is the device's and not the application's.
     pub fn is_sync(&self) -> bool {
-        matches!(self, Op::Sync { .. })
+        matches!(self, Op::Sync { .. } | Op::SyncAll)
     }
 
-    /// The call's name in results; every sync is an `fsync`.
+    /// The call's name in results; every sync of one file is an `fsync`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Op::Open { .. } => "open",
             Op::Write { .. } => "write",
             Op::Read { .. } => "read",
             Op::Sync { .. } => "fsync",
+            Op::SyncAll => "sync",
             Op::Truncate { .. } => "truncate",
             Op::Close { .. } => "close",
             Op::Unlink { .. } => "unlink",

@@ -108,6 +108,7 @@ impl Repair<'_> {
                 let data_only = *data_only;
                 self.on(event, *session, |handle| Op::Sync { handle, data_only });
             }
+            What::SyncAll => self.call(event, Op::SyncAll),
             What::Truncate(session, size) => {
                 let size = *size;
                 self.on(event, *session, |handle| Op::Truncate { handle, size });

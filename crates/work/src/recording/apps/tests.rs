@@ -52,6 +52,7 @@ fn check_invariants(recording: &Recording) {
                 assert!(inside(to, &names), "recording-N3: {to}");
                 names.insert(to);
             }
+            Op::SyncAll => panic!("no app syncs all"),
             Op::Mkdir { .. } | Op::Rmdir { .. } => panic!("no app makes folders"),
         }
     }

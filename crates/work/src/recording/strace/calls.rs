@@ -58,7 +58,19 @@ pub(super) enum Does {
     Write(Fd, Option<u64>, u64, Synced),
     /// The position after a seek; the file's end where it sought from there.
     Seek(Fd, u64, Option<u64>),
+    /// Bytes go from one open file to another, each at its offset (`None`: its position).
+    Copy {
+        from: (Fd, Option<u64>),
+        to: (Fd, Option<u64>),
+        bytes: u64,
+    },
+    /// All of a file comes to share its content with another one.
+    Share {
+        from: Fd,
+        to: Fd,
+    },
     Sync(Fd, bool),
+    SyncAll,
     Size(Fd, u64),
     /// fallocate to this end.
     Extend(Fd, u64),
@@ -103,7 +115,6 @@ const OTHER: &str = "calls that change no file";
 const FAILED: &str = "failed or empty";
 const STRANGE: &str = "calls whose arguments cannot be read";
 const UNSEEN: &str = "requests through io_uring and Linux AIO, which strace does not show";
-const WHOLE: &str = "syncs of a whole file system";
 
 /// What the call does.
 pub(super) fn does(raw: &Raw) -> Does {
@@ -251,12 +262,13 @@ impl Call<'_> {
             "clone" | "clone3" | "fork" | "vfork" => self.cloned(),
             "execve" | "execveat" => Some(Does::Exec),
             "symlink" | "symlinkat" => Some(Does::Nothing("symbolic links")),
-            "sync" | "syncfs" => Some(Does::Nothing(WHOLE)),
+            "sync" | "syncfs" => Some(Does::SyncAll),
             "io_uring_enter" | "io_submit" => Some(Does::Nothing(UNSEEN)),
             "mmap" | "mmap2" => Some(Does::Nothing(self.mapping())),
-            "copy_file_range" | "sendfile" | "sendfile64" | "splice" => {
-                Some(Does::Nothing("copies within the kernel"))
-            }
+            "copy_file_range" | "splice" => self.copy((0, 1), (2, 3)),
+            // The file that is written has no offset of its own.
+            "sendfile" | "sendfile64" => self.copy((1, 2), (0, usize::MAX)),
+            "ioctl" => self.control(),
             _ => Some(Does::Nothing(OTHER)),
         }
     }
@@ -342,6 +354,44 @@ impl Call<'_> {
             _ => Synced::No,
         };
         Some(Does::Write(fd, offset, bytes, synced))
+    }
+
+    /// A copy within the kernel, from and to the descriptor and the offset at these arguments.
+    fn copy(&self, from: (usize, usize), to: (usize, usize)) -> Option<Does> {
+        let bytes = self.result()?;
+        if bytes == 0 {
+            return Some(Does::Nothing(FAILED));
+        }
+        let end = |(fd, offset)| Some((self.fd(fd)?, self.place(offset)?));
+        Some(Does::Copy {
+            from: end(from)?,
+            to: end(to)?,
+            bytes,
+        })
+    }
+
+    /// An offset that the kernel reads and moves on, as `[0]`, `[0] => [9]` or `[0 => 9]`; within:
+    /// `None` for `NULL`, which stands for the position.
+    fn place(&self, n: usize) -> Option<Option<u64>> {
+        let Some(inner) = self.arg(n).and_then(|arg| arg.strip_prefix('[')) else {
+            return Some(None);
+        };
+        let first = inner.split([']', ' ']).next()?;
+        let offset = number(first).filter(|n| (0..=OFFSET_MAX).contains(n))?;
+        Some(Some(offset as u64))
+    }
+
+    fn control(&self) -> Option<Does> {
+        match self.arg(1) {
+            Some(what) if what.split(" or ").any(|name| name == "FICLONE") => Some(Does::Share {
+                from: self.fd(2)?,
+                to: self.fd(0)?,
+            }),
+            Some(what) if what.contains("FICLONERANGE") => Some(Does::Nothing(
+                "parts of files that come to share their content",
+            )),
+            _ => Some(Does::Nothing(OTHER)),
+        }
     }
 
     fn seek(&self, place: u64, whence: &str) -> Option<Does> {

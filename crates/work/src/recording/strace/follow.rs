@@ -163,6 +163,13 @@ impl Follower<'_> {
                 self.files.synced(self.sessions[session].file);
                 self.event(raw, What::Sync(session, data_only));
             }
+            Does::SyncAll => self.event(raw, What::SyncAll),
+            Does::Copy { from, to, bytes } => self.copied(raw, from, to, bytes)?,
+            Does::Share { from, to } => {
+                let session = self.session(raw, &from)?;
+                let bytes = self.files.size(self.sessions[session].file);
+                self.copied(raw, (from, Some(0)), (to, Some(0)), bytes)?;
+            }
             Does::Size(fd, bytes) => {
                 let session = self.session(raw, &fd)?;
                 self.size(raw, session, bytes);
@@ -444,6 +451,23 @@ impl Follower<'_> {
         self.reading
             .decided("strace-S6 sync of a synchronous write");
         self.event(raw, What::Sync(session, data_only));
+        Ok(())
+    }
+
+    /// A copy within the kernel is a read and a write (strace-S11). What it reads may be no file.
+    fn copied(
+        &mut self,
+        raw: &Raw,
+        (from, source): (Fd, Option<u64>),
+        (to, place): (Fd, Option<u64>),
+        bytes: u64,
+    ) -> Result<(), &'static str> {
+        if let Err(why) = self.read(raw, &from, source, bytes) {
+            self.reading.leave_out(why);
+        }
+        self.write(raw, &to, place, bytes, Synced::No)?;
+        self.reading
+            .decided("strace-S11 copy within the kernel taken as read and write");
         Ok(())
     }
 

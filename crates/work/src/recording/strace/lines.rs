@@ -198,23 +198,60 @@ fn head(line: &str) -> (u32, Option<Clock>, &str) {
     let mut rest = line.trim_start();
     let mut pid = 0;
     if let Some(inner) = rest.strip_prefix("[pid") {
-        if let Some((number, behind)) = inner.split_once(']') {
-            pid = number.trim().parse().unwrap_or(0);
-            rest = behind.trim_start();
+        if let Some((number, behind)) = numbered(inner.trim_start())
+            && let Some(behind) = behind.trim_start().strip_prefix(']')
+        {
+            (pid, rest) = (number, behind.trim_start());
         }
-    } else if let Some((word, behind)) = rest.split_once(' ')
-        && let Ok(number) = word.parse()
+    } else if let Some((number, behind)) = numbered(rest)
+        && behind.starts_with(' ')
     {
-        pid = number;
-        rest = behind.trim_start();
+        (pid, rest) = (number, behind.trim_start());
     }
     match rest.split_once(' ') {
         Some((word, behind)) => match clock(word) {
-            Some(clock) => (pid, Some(clock), behind.trim_start()),
+            Some(clock) => (pid, Some(clock), unmarked(behind.trim_start())),
             None => (pid, None, rest),
         },
         None => (pid, None, rest),
     }
+}
+
+/// The number of a process at the begin of a text, and what stands behind it and behind the name
+/// that `-Y` adds: `77<app>`. A name may hold any sign.
+fn numbered(text: &str) -> Option<(u32, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, behind) = (text[..digits].parse().ok()?, &text[digits..]);
+    let named = || behind.strip_prefix('<').and_then(|name| ends_name(name));
+    Some((number, named().unwrap_or(behind)))
+}
+
+/// What stands behind the `>` that ends a name: a blank and a time, a bracket, or the next call.
+fn ends_name(text: &str) -> Option<&str> {
+    let ends = text.match_indices('>').map(|(at, _)| &text[at + 1..]);
+    let timed = |behind: &&str| {
+        let word = behind.trim_start().split(' ').next();
+        behind.starts_with(' ') && word.is_some_and(|word| clock(word).is_some())
+    };
+    ends.clone()
+        .find(timed)
+        .or_else(|| ends.clone().find(|behind| behind.starts_with(']')))
+        .or_else(|| ends.clone().find(|behind| behind.starts_with(' ')))
+}
+
+/// A line without the number of its call (`-n`) and the place in the program (`-i`).
+fn unmarked(mut rest: &str) -> &str {
+    while let Some((inside, behind)) = rest.strip_prefix('[').and_then(|r| r.split_once("] ")) {
+        let mark = inside
+            .trim_start()
+            .bytes()
+            .all(|b| b.is_ascii_hexdigit() || b == b'?');
+        if !mark {
+            break;
+        }
+        rest = behind.trim_start();
+    }
+    rest
 }
 
 fn clock(word: &str) -> Option<Clock> {
@@ -246,7 +283,9 @@ fn said(rest: &str) -> Result<Said<'_>, &'static str> {
         return Ok(Said::Exited);
     }
     let message = rest.starts_with("---") || rest.starts_with("strace: ");
-    if message || rest.starts_with("[ Process PID=") {
+    // `-k` tells below each call from where in the program it came.
+    let place = rest.starts_with("> ");
+    if message || place || rest.starts_with("[ Process PID=") {
         return Ok(Said::Else);
     }
     if let Some(inner) = rest.strip_prefix("<... ") {

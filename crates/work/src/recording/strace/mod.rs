@@ -1,5 +1,6 @@
 //! Reads recordings of system calls as strace writes them: `strace -f -tt -T -o FILE COMMAND`, with
-//! `-ttt` or `-r` in place of `-tt`, with or without `-y`, of 64-bit and 32-bit programs.
+//! `-ttt` or `-r` in place of `-tt`, with or without `-y`, `-Y`, `-i`, `-n` and `-k`, of 64-bit and
+//! 32-bit programs.
 //!
 //! What the lines do not say is concluded by these rules. Each decision is counted in
 //! [`Reading::rules`], and what is left out in [`Reading::left_out`]:
@@ -20,6 +21,9 @@
 //!   removal is none; another link is left out.
 //! - S9: What contradicts the other calls after all that is dropped, or made true.
 //! - S10: A process takes the number of one that has ended, because each number becomes a task.
+//! - S11: A copy within the kernel (copy_file_range, sendfile, splice, FICLONE) is a read and a write
+//!   of the bytes that it moved, because the file system of a replay shares no blocks between files.
+//! - S12: sync and syncfs are a sync of the whole volume, whatever file system they were for.
 //!
 //! strace cannot show stores to mapped files, nor requests through io_uring and Linux AIO. Such
 //! mappings and requests are counted among what is left out.

@@ -17,6 +17,7 @@ fn words(recording: &Recording) -> Vec<String> {
             Op::Write { offset, bytes, .. } => format!("write {offset}+{bytes}"),
             Op::Read { offset, bytes, .. } => format!("read {offset}+{bytes}"),
             Op::Sync { data_only, .. } => format!("sync {data_only}"),
+            Op::SyncAll => "sync all".into(),
             Op::Truncate { size, .. } => format!("size {size}"),
             Op::Close { .. } => "close".into(),
             Op::Unlink { path } => format!("unlink {path}"),
@@ -230,6 +231,92 @@ fn programs_of_32_bits_are_read() {
         "0 sync true",
     ];
     assert_eq!(words(&recording), expected);
+}
+
+#[test]
+fn copies_within_the_kernel_are_reads_and_writes() {
+    let (recording, reading) = read_text(&lines(&[
+        "openat(AT_FDCWD, \"/from\", O_RDONLY) = 3",
+        "fstat(3, {st_mode=S_IFREG|0644, st_size=9020, ...}) = 0",
+        "openat(AT_FDCWD, \"/to\", O_WRONLY|O_CREAT|O_EXCL, 0644) = 4",
+        "ioctl(4</to>, BTRFS_IOC_CLONE or FICLONE, 3</from>) = -1 EOPNOTSUPP (Operation not supported)",
+        "copy_file_range(3</from>, NULL, 4</to>, NULL, 9223372035781033984, 0) = 5000",
+        "copy_file_range(3, NULL, 4, NULL, 9223372035781033984, 0) = 4000",
+        "copy_file_range(3, NULL, 4, NULL, 9223372035781033984, 0) = 0",
+        "copy_file_range(3, [100] => [150], 4, [20000 => 20050], 50, 0) = 50",
+        "sendfile(4, 3, [8000] => [8010], 10) = 10",
+        "sendfile(4, 3, NULL, 10) = 10",
+        "splice(7<pipe:[77]>, NULL, 4, NULL, 65536, SPLICE_F_MOVE) = 600",
+        "sendfile(9<socket:[5]>, 3, NULL, 10) = 10",
+        "openat(AT_FDCWD, \"/shared\", O_WRONLY|O_CREAT|O_EXCL, 0644) = 5",
+        "ioctl(5, FICLONE, 3) = 0",
+        "write(4, \"x\", 1) = 1",
+    ]));
+    let writes: Vec<String> = words(&recording)
+        .into_iter()
+        .filter(|line| line.contains("write"))
+        .map(|line| line[2..].into())
+        .collect();
+    let expected = [
+        "write 0+5000",
+        "write 5000+4000",
+        "write 20000+50",
+        "write 9000+10",
+        "write 9010+10",
+        "write 9020+600",
+        "write 0+9020",
+        "write 9620+1",
+    ];
+    assert_eq!(writes, expected);
+    let rule = "strace-S11 copy within the kernel taken as read and write";
+    assert_eq!(reading.rules[rule], 7);
+    assert!(!reading.rules.contains_key(super::follow::BENT));
+}
+
+#[test]
+fn a_sync_of_the_whole_volume_is_one() {
+    let (recording, _) = read_text(&lines(&[
+        "openat(AT_FDCWD, \"/a\", O_WRONLY|O_CREAT|O_EXCL, 0600) = 3",
+        "write(3, \"x\", 1) = 1",
+        "2 sync() = 0",
+        "openat(AT_FDCWD, \"/\", O_RDONLY) = 4",
+        "syncfs(4</>) = 0",
+    ]));
+    let expected = ["0 open /a +", "0 write 0+1", "1 sync all", "0 sync all"];
+    assert_eq!(words(&recording), expected);
+}
+
+#[test]
+fn what_more_options_of_strace_print_is_no_fault() {
+    let plain = [
+        "openat(AT_FDCWD, \"/a\", O_WRONLY|O_CREAT|O_EXCL, 0600) = 3",
+        "write(3, \"x\"..., 5) = 5",
+        "fsync(3 <unfinished ...>",
+        "<... fsync resumed>) = 0",
+        "close(3) = 0",
+    ];
+    let wanted = words(&read_text(&lines(&plain)).0);
+    assert_eq!(wanted.len(), 4);
+    // -Y, with a name that looks like more than one; -k; -n and -i.
+    let named = |text: &str| text.replace("1 00:", "1<Web> [pid 7]> 00:");
+    let placed = |text: &str| {
+        text.replace(
+            '\n',
+            "\n > /usr/lib/libc.so.6(fsync+0x4e) [0xf8b5e]\n > ./app() [0x1]\n",
+        )
+    };
+    let marked = |text: &str| {
+        let call = |line: &str| match line.split_once(' ').unwrap().1.split_once(' ') {
+            Some((time, rest)) => format!("1 {time} [  74] [00007f0c12ab34cd] {rest}\n"),
+            None => unreachable!("each line has a time"),
+        };
+        text.lines().map(call).collect::<String>()
+    };
+    let text = lines(&plain);
+    let bracketed = text.replace("1 00:", "[pid     1<app>] 00:");
+    for text in [named(&text), placed(&text), marked(&text), bracketed] {
+        assert_eq!(words(&read_text(&text).0), wanted, "{text}");
+    }
 }
 
 #[test]

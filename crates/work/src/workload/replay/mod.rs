@@ -6,7 +6,8 @@
 //! - R1: the end of the previous call of its own thread;
 //! - R2: the end of the calls it depends on (`plan`). A use of a handle depends on its open, and
 //!   the close on all uses. A read, change or fsync of a file, and an open that empties it, depend
-//!   on its last change; the fsync of a directory on the last change in it. A change of a name
+//!   on its last change; the fsync of a directory on the last change in it; a sync of the whole
+//!   volume on the last call of each other thread before it. A change of a name
 //!   depends on the last changes of the name, of its directory and of the directory's own name; an
 //!   open on those of the name and of the directory's name;
 //! - R3: its time, as [`Pacing`] says.
@@ -14,6 +15,7 @@
 //! So a write or open of one thread may run beside an fsync of another, as it did in the recording.
 
 mod again;
+mod names;
 mod plan;
 
 pub use plan::own_time;
@@ -24,6 +26,7 @@ use crate::RunError;
 use crate::causes::{Calls, in_call};
 use crate::recording::{Op, Recording};
 use base::{Nanos, Rng, Time};
+use names::Names;
 use plan::Plan;
 use rt::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -69,6 +72,7 @@ pub struct Replay<'a> {
     plan: Plan,
     vfs: Arc<Vfs>,
     content: Content,
+    names: Names,
     /// What is noted of the calls for who wants to know what caused a write.
     calls: Calls,
     /// Open handles of the run; at its end those that the recording never closed.
@@ -105,6 +109,7 @@ impl<'a> Replay<'a> {
             plan,
             vfs: vfs.clone(),
             content,
+            names: Names::first(recording),
             calls: Calls::new(),
             open: Mutex::named("replay handles", BTreeMap::new()),
         })
@@ -202,7 +207,11 @@ impl<'a> Replay<'a> {
                             | on(OpenFlags::TRUNC, truncate)
                     }
                 };
-                let file = self.vfs.open(path, flags, 0o644)?;
+                let path = match *create && !directory {
+                    true => self.names.made(path),
+                    false => self.names.of(path),
+                };
+                let file = self.vfs.open(&path, flags, 0o644)?;
                 self.calls.opened(call, file.ino());
                 self.open.lock().insert(handle.0, Arc::new(file));
                 Ok(())
@@ -227,13 +236,22 @@ impl<'a> Replay<'a> {
                 true => Ok(self.file(handle.0).fdatasync()?),
                 false => Ok(self.file(handle.0).fsync()?),
             }),
+            Op::SyncAll => self.calls.sync(call, || Ok(self.vfs.sync()?)),
             Op::Truncate { handle, size } => Ok(self.file(handle.0).truncate(*size)?),
             Op::Close { handle } => {
                 let file = self.open.lock().remove(&handle.0);
                 close(file.expect("the plan knows that it is open"))
             }
-            Op::Unlink { path } => Ok(self.vfs.unlink(path)?),
-            Op::Rename { from, to } => Ok(self.vfs.rename(from, to, RenameMode::Replace)?),
+            Op::Unlink { path } => Ok(self.vfs.unlink(&self.names.gone(path))?),
+            // A name that becomes itself stays.
+            Op::Rename { from, to } if from == to => {
+                let path = self.names.of(from);
+                Ok(self.vfs.rename(&path, &path, RenameMode::Replace)?)
+            }
+            Op::Rename { from, to } => {
+                let (from, to) = (self.names.gone(from), self.names.made(to));
+                Ok(self.vfs.rename(&from, &to, RenameMode::Replace)?)
+            }
             Op::Mkdir { path } => self.vfs.mkdir(path, 0o755).map(drop).map_err(Into::into),
             Op::Rmdir { path } => Ok(self.vfs.rmdir(path)?),
         }

@@ -9,7 +9,7 @@ use crate::RunError;
 use crate::recording::{Call, Op, Recording};
 use crate::workload::replay_spec::{Pace, Pacing};
 use base::Nanos;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest size of a file: `loff_t`.
 const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -30,6 +30,12 @@ pub(super) struct Plan {
     pub sizes: BTreeMap<String, u64>,
     /// Number of names in each directory at the end; the root, which has names of others, not.
     pub entries: BTreeMap<String, usize>,
+    /// The last call that changed each name: of one that is there at the end the call that made it,
+    /// of another the one that removed it.
+    pub named: BTreeMap<String, u32>,
+    /// Names that the recording begins by an open that makes or empties them, so that it can be run
+    /// again where they are there.
+    pub begun: BTreeSet<String>,
 }
 
 impl Plan {
@@ -52,6 +58,8 @@ impl Plan {
             needed: Vec::new(),
             sizes: BTreeMap::new(),
             entries: BTreeMap::new(),
+            named: BTreeMap::new(),
+            begun: BTreeSet::new(),
         };
         plan.take_lanes(calls).map_err(RunError::Recording)?;
         plan.pauses = own_time(calls, pacing);
@@ -63,6 +71,7 @@ impl Plan {
                 return Err(wrong(n, "it began before the call before it".into()));
             }
             let needs = world.follow(n as u32, plan.lane_of[n], &call.op);
+            world.lately.insert(plan.lane_of[n], n as u32);
             let needs = needs.map_err(|why| wrong(n, why))?;
             let from = plan.needed.len() as u32;
             let lane_of = &plan.lane_of;
@@ -75,7 +84,9 @@ impl Plan {
             plan.needed.append(&mut others);
             plan.ranges.push((from, plan.needed.len() as u32));
         }
+        plan.named = std::mem::take(&mut world.name_changed);
         (plan.sizes, plan.entries) = world.end();
+        plan.begun = begun(recording);
         Ok(plan)
     }
 
@@ -106,6 +117,22 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Files whose first mention is an open that makes them.
+fn begun(recording: &Recording) -> BTreeSet<String> {
+    let mut seen: BTreeSet<&str> = recording.files.iter().map(|(path, _)| &**path).collect();
+    let mut begun = BTreeSet::new();
+    for call in &recording.calls {
+        match &call.op {
+            Op::Open { path, create, .. } if seen.insert(path) && *create => {
+                begun.insert(path.clone());
+            }
+            Op::Rename { to, .. } => drop(seen.insert(to)),
+            _ => {}
+        }
+    }
+    begun
 }
 
 /// The application's own time before each call. After a sync of the same thread the time since the
@@ -164,6 +191,8 @@ struct World {
     name_changed: BTreeMap<String, u32>,
     dir_changed: BTreeMap<String, u32>,
     file_changed: Vec<Option<u32>>,
+    /// The last call of each lane since the last sync of the whole volume.
+    lately: BTreeMap<u32, u32>,
 }
 
 const ROOT: &str = "/";
@@ -278,6 +307,8 @@ impl World {
                 };
                 Ok(needs.chain(changed))
             }
+            // The calls before an earlier one of these are what that waited for.
+            Op::SyncAll => Ok(std::mem::take(&mut self.lately).into_values().collect()),
             Op::Close { handle } => {
                 self.uses(call, lane, handle.0)?;
                 let opened = self.open.remove(&handle.0).expect("it was used just now");
