@@ -59,6 +59,10 @@ const fn us_per_kib(name: &'static str) -> Field {
     Field { name, small: 0.1 }
 }
 
+const fn ns_per_byte(name: &'static str) -> Field {
+    Field { name, small: 0.1 }
+}
+
 const CHIPS: Unseen = Unseen {
     fields: "nand: channels, dies, pages, erase_us, endurance",
     why: "the controller hides the chips; wear and life follow from the endurance, so put that of your card's data sheet there",
@@ -113,6 +117,10 @@ const EMMC: Sort = Sort {
         us("timing.write_us"),
         us("timing.random_us"),
         us("timing.read_us"),
+        // What reads take for each KiB beyond the bus of the card, which writes show; and for each
+        // round of all dies.
+        ns_per_byte("chips.bus_ns_per_byte"),
+        us("chips.read_us"),
         us_per_kib("timing.program_us_per_kib"),
         us("timing.reliable_us"),
         us_per_kib("timing.reliable_us_per_kib"),
@@ -121,11 +129,7 @@ const EMMC: Sort = Sort {
         us("timing.packed_us"),
         us("timing.erase_us"),
     ],
-    reserve: &[
-        us("timing.request_us"),
-        us("chips.program_us"),
-        us("chips.read_us"),
-    ],
+    reserve: &[us("timing.request_us"), us("chips.program_us")],
     cache: Some("card.cache_kib"),
     serial: true,
     model_bytes: 64 << 20,
@@ -137,7 +141,7 @@ const EMMC: Sort = Sort {
         HOST,
         QUEUE,
         Unseen {
-            fields: "timing: request_us, command_us; nand.timing: read_us, program_us, bus_ns_per_byte",
+            fields: "timing: request_us, command_us; nand.timing: program_us",
             why: "each is seen only in sums (request_us + 2 command_us + write_us; flush_us + program_us), which are right whatever their parts are",
         },
         Unseen {
@@ -152,6 +156,7 @@ const NVME: Sort = Sort {
         us("timing.request_us"),
         us_per_kib("timing.link_us_per_kib"),
         us("timing.read_us"),
+        ns_per_byte("chips.bus_ns_per_byte"),
         us("timing.write_us"),
         us("timing.accept_us"),
         us_per_kib("timing.program_us_per_kib"),

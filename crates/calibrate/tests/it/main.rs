@@ -5,3 +5,4 @@ mod fio;
 mod fitting;
 mod known;
 mod profiles;
+mod served;
