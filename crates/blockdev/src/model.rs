@@ -128,6 +128,9 @@ pub struct BlocksUsed {
     pub slc: u64,
     /// Blocks that hold the map.
     pub map: u64,
+    /// Blocks of all three kinds that became free. A device that has empty blocks fills these
+    /// first, and frees none.
+    pub freed: u64,
 }
 
 impl BlocksUsed {
@@ -137,6 +140,7 @@ impl BlocksUsed {
             ordinary: self.ordinary.saturating_sub(earlier.ordinary),
             slc: self.slc.saturating_sub(earlier.slc),
             map: self.map.saturating_sub(earlier.map),
+            freed: self.freed.saturating_sub(earlier.freed),
         }
     }
 }

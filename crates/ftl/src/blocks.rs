@@ -90,6 +90,8 @@ pub(crate) struct Blocks {
     free: FreeBlocks,
     victims: Victims,
     levelling: Levelling,
+    /// Blocks that became free since this table was made.
+    released: u64,
 }
 
 impl Blocks {
@@ -119,6 +121,7 @@ impl Blocks {
             free: FreeBlocks::new(dies),
             victims: Victims::new(own.policy, own.seed, layout.blocks, layout.slots_per_block),
             levelling: Levelling::new(own),
+            released: 0,
             layout,
             own,
             dies,
@@ -269,7 +272,12 @@ impl Blocks {
             info.state = State::Free;
             pool.free += 1;
             self.free.insert(which, block, info.erases);
+            self.released += 1;
         }
+    }
+    /// Blocks that became free since this table was made.
+    pub fn released(&self) -> u64 {
+        self.released
     }
 
     /// The current victim, or the next one: failing blocks first, then the choice of the policy

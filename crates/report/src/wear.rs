@@ -41,6 +41,8 @@ pub struct Rated {
     pub ordinary: Area,
     /// The blocks of the SLC area; `None` if there is none.
     pub slc: Option<Area>,
+    /// The blocks of the map, always the same ones, which are part of the ordinary ones.
+    pub map: Area,
 }
 
 /// Erases that operations come to in the long run.
@@ -50,6 +52,8 @@ pub struct Due {
     pub ordinary: f64,
     /// Of blocks of the SLC area.
     pub slc: f64,
+    /// Of blocks of the map; they are part of `ordinary`.
+    pub map: f64,
 }
 
 /// How the erases are known.
@@ -126,6 +130,21 @@ pub struct SlcWear {
     pub first: bool,
 }
 
+/// Wear of the blocks that hold the map, where they are always the same ones, as in the modelled
+/// translation layer. Controllers that level their map spread these erases over all blocks.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct MapWear {
+    /// Blocks of the map; they are part of the ordinary ones, and rated as these.
+    pub blocks: u32,
+    /// Erases of its blocks that the measured part comes to, in the long run; they are part of
+    /// those of the ordinary ones.
+    pub erases_due: f64,
+    /// Years until all rated erases of these blocks are used: the life of a device that keeps its
+    /// map in place, if it is less than `years`. Absent if nothing of the map was programmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub years: Option<f64>,
+}
+
 /// Wear by the measured part, and the life of the device if it goes on like that.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Wear {
@@ -138,6 +157,10 @@ pub struct Wear {
     /// The wear of the SLC area; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slc: Option<SlcWear>,
+    /// The wear of the map, which `erases_due` has as if it were spread over all blocks; absent in
+    /// results of a version that did not tell it apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<MapWear>,
     /// How the erases are known.
     #[serde(default)]
     pub basis: Basis,
@@ -181,6 +204,12 @@ impl Wear {
             erases_due: round(due.slc),
             first: share(&area, due.slc) > share(&rated.ordinary, due.ordinary),
         });
+        let map = (due.map > 0.0).then(|| rated.map.all() / due.map);
+        let map = MapWear {
+            blocks: rated.map.blocks,
+            erases_due: round(due.map),
+            years: map.map(|times| round(times * seconds / YEAR_SECONDS)),
+        };
         let years = until(seconds / YEAR_SECONDS);
         let years_by = |due: &Due| Some(round(seconds / YEAR_SECONDS * times(&rated, due)?));
         let range = known.bounds.and_then(|(fewest, most)| {
@@ -193,6 +222,7 @@ impl Wear {
             blocks: rated.ordinary.blocks,
             erases_due: round(due.ordinary),
             slc,
+            map: Some(map),
             basis: known.basis,
             years,
             years_range: range,
@@ -284,7 +314,7 @@ pub fn sentence(runs: &[Run]) -> Option<String> {
     let beside = best.map_or(String::new(), |best| best.beside(life));
     Some(format!(
         "At the rate of this run, day and night, the device is worn out ({}) in {}{most}.{same_work} \
-         At a tenth of the rate, or of ten times the size, it lives ten times as long. {}{}{beside}",
+         At a tenth of the rate, or of ten times the size, it lives ten times as long. {}{}{}{beside}",
         worn(&wear),
         name(first),
         wear.basis.words(),
@@ -292,7 +322,8 @@ pub fn sentence(runs: &[Run]) -> Option<String> {
             RANGE
         } else {
             ""
-        }
+        },
+        map_in_place(&wear)
     ))
 }
 
@@ -316,6 +347,19 @@ fn for_the_same_work(first: &Run, run: &Run) -> String {
         first.fs,
         first.scheme
     )
+}
+
+/// What a map that always lies in the same blocks would do to a life, where these are the first to
+/// be worn out.
+fn map_in_place(wear: &Wear) -> String {
+    let first = wear.map.and_then(|map| map.years);
+    let first = first.filter(|map| wear.years.is_some_and(|all| *map < all * (1.0 - SAME)));
+    first.map_or(String::new(), |years| {
+        format!(
+            " This is for a controller that levels the blocks of its map with the others; one that keeps them in place, as the modelled one does, is worn out there in {}.",
+            span(years)
+        )
+    })
 }
 
 /// What a life that is a range says.
@@ -347,9 +391,18 @@ mod tests {
         blocks: 100,
     };
 
+    const MAP: Area = Area {
+        erases: 3000,
+        blocks: 4,
+    };
+
     fn known(ordinary: f64, slc: f64) -> Known {
         Known {
-            due: Due { ordinary, slc },
+            due: Due {
+                ordinary,
+                slc,
+                map: 0.0,
+            },
             bounds: None,
             basis: Basis::Repeated,
         }
@@ -368,6 +421,7 @@ mod tests {
         let rated = Rated {
             ordinary: CHIPS,
             slc: None,
+            map: MAP,
         };
         // 10 erases in an hour of 300000: 30000 hours.
         let wear = Wear::of(rated, known(10.0, 0.0), &flash(), (3600.0, 50));
@@ -378,6 +432,37 @@ mod tests {
         assert_eq!(wear.life().unwrap(), "3.4 years");
         let idle = Wear::of(rated, known(0.0, 0.0), &Flash::default(), (3600.0, 50));
         assert_eq!((idle.years, idle.ops, idle.host_tb), (None, None, None));
+    }
+
+    /// 10 erases in an hour, one of them in the 4 blocks of the map: the map has 12000, which is
+    /// less than the 300000 of all over 10.
+    #[test]
+    fn a_map_that_stays_in_place_and_wears_first_is_told_with_its_life() {
+        let rated = Rated {
+            ordinary: CHIPS,
+            slc: None,
+            map: MAP,
+        };
+        let of = |map: f64| {
+            let mut known = known(10.0, 0.0);
+            known.due.map = map;
+            Wear::of(rated, known, &flash(), (3600.0, 50))
+        };
+        let wear = of(1.0);
+        let map = wear.map.unwrap();
+        assert_eq!((map.blocks, map.erases_due), (4, 1.0));
+        assert!((map.years.unwrap() - 12_000.0 / 24.0 / 365.25).abs() < 1e-5);
+        assert_eq!(
+            wear.life().unwrap(),
+            "3.4 years",
+            "levelled with the others"
+        );
+        let told = map_in_place(&wear);
+        assert!(told.ends_with("is worn out there in 1.4 years."), "{told}");
+        // As often as the others, and not at all.
+        assert_eq!(map_in_place(&of(0.4)), "");
+        assert_eq!(map_in_place(&of(0.0)), "");
+        assert_eq!(of(0.0).map.unwrap().years, None);
     }
 
     #[test]
@@ -414,6 +499,7 @@ mod tests {
         let rated = Rated {
             ordinary: CHIPS,
             slc: Some(slc),
+            map: MAP,
         };
         // 300000 erases of ordinary blocks at 10 an hour, 150000 of the area at 10 or at 4.
         let hours = |slc| {
@@ -434,9 +520,13 @@ mod tests {
         let rated = Rated {
             ordinary: CHIPS,
             slc: None,
+            map: MAP,
         };
         let of = |basis, fewest: f64, most: f64| {
-            let due = |ordinary| Due { ordinary, slc: 0.0 };
+            let due = |ordinary| Due {
+                ordinary,
+                ..Due::default()
+            };
             let known = Known {
                 basis,
                 bounds: Some((due(fewest), due(most))),

@@ -38,6 +38,7 @@ impl super::Firmware {
             ordinary: used.ordinary,
             slc: used.slc,
             map: used.map,
+            freed: used.freed,
         }
     }
     /// Units of 4 KiB that hold something, ascending.

@@ -3,7 +3,7 @@
 
 use super::{Kind, Profile, ProfileError};
 use base::BLOCK_BYTES;
-use ftl::SlcArea;
+use ftl::{Config, Layout, SlcArea};
 
 /// The blocks of one kind of cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,8 @@ pub struct CellAreas {
     pub ordinary: CellArea,
     /// Blocks used with one bit per cell; `None` if there are none.
     pub slc: Option<CellArea>,
+    /// The blocks that hold the map, always the same ones; they are part of the ordinary ones.
+    pub map: CellArea,
 }
 
 impl Profile {
@@ -37,7 +39,17 @@ impl Profile {
             erases: area.endurance,
             blocks: area.blocks,
         });
+        let layout = self
+            .ftl_config(bytes)
+            .map(|config| Layout::new(&config, &chips));
+        let map = layout
+            .and_then(Result::ok)
+            .map_or(0, |layout| 2 * layout.area);
         Ok(Some(CellAreas {
+            map: CellArea {
+                erases: chips.endurance,
+                blocks: map,
+            },
             ordinary: CellArea {
                 erases: chips.endurance,
                 blocks: chips.blocks() - slc.map_or(0, |area| area.blocks),
@@ -47,11 +59,16 @@ impl Profile {
     }
     /// The SLC area of the device when it has `bytes`.
     fn slc_area(&self, bytes: u64) -> Option<SlcArea> {
+        self.ftl_config(bytes)?.slc
+    }
+    /// The configuration of the translation layer of the device when it has `bytes`.
+    fn ftl_config(&self, bytes: u64) -> Option<Config> {
         let units = bytes / BLOCK_BYTES as u64;
         match &self.kind {
-            Kind::Plain(_) | Kind::Raw(_) => None,
-            Kind::Emmc(p) => p.flash().config(units).slc,
-            Kind::Nvme(p) => p.config(units).slc,
+            Kind::Plain(_) => None,
+            Kind::Raw(p) => Some(p.config(units)),
+            Kind::Emmc(p) => Some(p.flash().config(units)),
+            Kind::Nvme(p) => Some(p.config(units)),
         }
     }
 }
@@ -79,6 +96,8 @@ mod tests {
         assert_eq!((slc.blocks, slc.erases), (16, 30_000));
         assert_eq!(Some(both.ordinary.blocks + slc.blocks), all);
         assert_eq!(both.ordinary.erases, 3000);
+        // Two areas of two blocks.
+        assert_eq!((plain.map.blocks, plain.map.erases), (4, 3000));
         assert_eq!(areas("loop-like").0, None);
     }
 }

@@ -51,6 +51,9 @@ pub struct Used {
     pub slc: u64,
     /// Of blocks of the map areas: their erases, and the share of the next checkpoint's.
     pub map: u64,
+    /// Blocks of all three kinds that became free, which is not what was used up: a device that has
+    /// empty blocks fills these first, and frees none.
+    pub freed: u64,
 }
 
 impl Ftl {
@@ -66,10 +69,12 @@ impl Ftl {
         let l = &self.layout;
         let share = self.map_share() - self.quiet_share;
         let of = |pages: u64, rows: u32| pages * 1000 / u64::from((rows * l.pages_per_row).max(1));
+        let map = (self.stats.map_erases * 1000).saturating_add_signed(share);
         Used {
             ordinary: of(ordinary, l.rows_per_block),
             slc: of(slc, l.slc_rows),
-            map: (self.stats.map_erases * 1000).saturating_add_signed(share),
+            map,
+            freed: self.blocks.released() * 1000 + map,
         }
     }
     /// What the log behind the map has used up of the next checkpoint's area, thousandths of a

@@ -165,6 +165,7 @@ pub(super) fn device(runs: &[Run]) -> Markup {
         "map programs",
         "programmed/written",
         "erases due",
+        "of them for the map",
         "erases due, SLC area",
         "host TB until worn",
         "erases of a block: least / mean / most",
@@ -192,6 +193,7 @@ pub(super) fn device(runs: &[Run]) -> Markup {
         let figure = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
         cells.push(figure(r.flash.as_ref().map(|f| f.write_amplification)));
         cells.push(figure(r.wear.map(|w| w.erases_due)));
+        cells.push(figure(r.wear.and_then(|w| w.map).map(|map| map.erases_due)));
         let slc = r.wear.and_then(|w| w.slc);
         cells.push(slc.map_or("none".into(), |slc| {
             let first = if slc.first { ", worn out first" } else { "" };

@@ -16,12 +16,13 @@ use rig::{AnyModel, FlashStats, Model};
 const SAME: f64 = 0.01;
 /// A window fills this many blocks at least, so that a single one is less than [`SAME`].
 const WINDOW_BLOCKS: f64 = 100.0;
-/// Erases lag behind filled blocks by the blocks that are open; a share covers what else differs.
+/// Blocks become free later than others are filled by those that are open; a share covers what
+/// else differs.
 pub(super) const LAG: f64 = 0.03;
 /// Repetitions end when they have filled the device so many times.
 const MOST_FILLS: f64 = 8.0;
 /// They end as well after so many units of 4 KiB, which bounds the time that they take to seconds.
-const MOST_UNITS: u64 = 1_000_000;
+pub(super) const MOST_UNITS: u64 = 1_000_000;
 /// And after so many commands: reads and flushes take time, too, and fill nothing.
 const MOST_COMMANDS: f64 = 4_000_000.0;
 
@@ -40,6 +41,7 @@ pub(super) fn due(flash: &FlashStats) -> Due {
     Due {
         ordinary: (used.ordinary + used.map) as f64 / 1000.0,
         slc: used.slc as f64 / 1000.0,
+        map: used.map as f64 / 1000.0,
     }
 }
 
@@ -62,9 +64,9 @@ pub(super) struct Again<'a> {
 struct Window {
     /// Erases due by one repetition.
     due: Due,
-    /// Blocks filled, and blocks erased, by all of them.
+    /// Blocks filled, and blocks that became free, by all of them.
     filled: f64,
-    erased: f64,
+    freed: f64,
     units: u64,
     repetitions: f64,
 }
@@ -74,6 +76,11 @@ impl Window {
     fn like(&self, before: &Due) -> bool {
         let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b) + 1.0 / self.repetitions;
         near(self.due.ordinary, before.ordinary) && near(self.due.slc, before.slc)
+    }
+    /// True if collection works: as many blocks become free as are filled. Erases do not tell that,
+    /// because an empty block is erased, too, when it is taken.
+    fn collects(&self) -> bool {
+        self.freed >= self.filled * (1.0 - LAG)
     }
 }
 
@@ -90,7 +97,7 @@ impl Again<'_> {
             commands += window.repetitions * self.commands.len() as f64;
             let same = before.is_some_and(|before| window.like(&before));
             slc += window.due.slc * window.repetitions;
-            let works = !self.collects || window.erased >= window.filled * (1.0 - LAG);
+            let works = !self.collects || window.collects();
             let steady = works && slc >= f64::from(self.lead);
             // A slow growth looks like none from one window to the next, so three have to agree.
             alike = if same && steady { alike + 1 } else { 0 };
@@ -132,11 +139,12 @@ impl Again<'_> {
                 let due = Due {
                     ordinary: all.ordinary / repetitions,
                     slc: all.slc / repetitions,
+                    map: all.map / repetitions,
                 };
                 return Some(Window {
                     due,
                     filled,
-                    erased: since.erases as f64,
+                    freed: since.used.freed as f64 / 1000.0,
                     units: since.host_pages,
                     repetitions,
                 });
@@ -161,5 +169,59 @@ impl Again<'_> {
         }
         self.now = ends.iter().copied().fold(at, Time::max);
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{Bytes, Lba, Nanos};
+    use rig::{Class, Profile, Request};
+
+    /// 512 KiB at so many MiB.
+    fn write(mib: u64) -> Command {
+        let bytes = Bytes::from(vec![1; 512 << 10]);
+        Command {
+            request: Request::write(Lba(mib * 2048), Class::Data, bytes),
+            after: Nanos(0),
+            ended: 0,
+        }
+    }
+
+    fn again(commands: &[Command]) -> Again<'_> {
+        let profile = Profile::parse("emmc-odroid-xu4").unwrap();
+        Again {
+            model: profile.build(Some(64 << 20), None).unwrap(),
+            commands,
+            now: Time(0),
+            blocks: 40,
+            lead: 0,
+            collects: true,
+        }
+    }
+
+    /// The first window of a device that holds nothing takes empty blocks, each of which is erased
+    /// for that; the later ones take blocks that the writes before left without content.
+    #[test]
+    fn a_window_on_empty_blocks_is_none_in_which_collection_works() {
+        let commands: Vec<Command> = (0..60).map(write).collect();
+        let mut again = again(&commands);
+        let before = again.flash();
+        again.once(&mut Places::same()).unwrap();
+        let since = again.flash().since(&before);
+        let window = |since: &FlashStats| {
+            let due = due(since);
+            Window {
+                filled: due.ordinary + due.slc,
+                due,
+                freed: since.used.freed as f64 / 1000.0,
+                units: 0,
+                repetitions: 1.0,
+            }
+        };
+        assert!(since.erases as f64 >= window(&since).filled - 4.0);
+        assert!(!window(&since).collects());
+        let late = (0..8).map(|_| again.window(&mut Places::same()).unwrap());
+        assert!(late.last().unwrap().collects());
     }
 }

@@ -5,7 +5,7 @@
 //! device. So the calls are repeated on the file system, in a life of its own on a copy of the
 //! device.
 
-use super::again::{LAG, due};
+use super::again::{LAG, MOST_UNITS, due};
 use crate::life::live;
 use crate::recording::Recording;
 use crate::workload::Pacing;
@@ -14,8 +14,12 @@ use crate::{RunConfig, RunError};
 use report::wear::Due;
 use rig::{AnyModel, FlashStats, Stack};
 
-/// Repetitions: as many as make a recording ten times as long.
+/// Repetitions: as many as make a recording ten times as long. They are judged each time that there
+/// are so many more.
 const REPETITIONS: usize = 10;
+/// Repetitions at most. Where collection moves whole rows of blocks it comes in bursts, and few
+/// repetitions see more or fewer of them than many.
+const MOST: usize = 3 * REPETITIONS;
 /// The first of them are left out of the mean: they lead to where the others are.
 const LEAD: usize = 2;
 /// Repetitions settled when the halves of the others differ by no more than this share.
@@ -27,9 +31,17 @@ pub(super) struct Repeated {
     pub due: Due,
     /// Whether they had settled.
     pub settled: bool,
-    /// Whether collection erased as many blocks as were filled at the end; before that, the
-    /// repetitions use up empty blocks, and are alike for want of it.
+    /// Whether as many blocks became free as were filled at the end; before that, the repetitions
+    /// use up empty blocks, and are alike for want of collection. Erases do not tell that: each
+    /// block is erased when it is taken, an empty one, too.
     pub collected: bool,
+}
+
+impl Repeated {
+    /// True if more repetitions would tell the same.
+    fn is_known(&self) -> bool {
+        self.settled && self.collected
+    }
 }
 
 /// The erases of a repetition of the recording on the device that its run left.
@@ -44,12 +56,21 @@ pub(super) fn repeated(
     let life = live(config, model, |stack, _| {
         let mut replay = Replay::ended(recording, pacing, &stack.vfs)?;
         let mut all = Vec::new();
-        for _ in 0..REPETITIONS {
+        let mut units = 0;
+        while all.len() < MOST {
             replay.begin_again()?;
             let before = flash(stack);
             replay.run(&mut |_| {})?;
             replay.settle()?;
-            all.push(flash(stack).since(&before));
+            let since = flash(stack).since(&before);
+            units += since.host_pages;
+            all.push(since);
+            if all.len().is_multiple_of(REPETITIONS) && judge(&all[LEAD..]).is_known() {
+                break;
+            }
+            if all.len() > REPETITIONS && units >= MOST_UNITS {
+                break;
+            }
         }
         Ok(all)
     })?;
@@ -67,21 +88,23 @@ fn judge(all: &[FlashStats]) -> Repeated {
         let sum = part.iter().map(due).fold(Due::default(), |sum, due| Due {
             ordinary: sum.ordinary + due.ordinary,
             slc: sum.slc + due.slc,
+            map: sum.map + due.map,
         });
         let n = part.len().max(1) as f64;
         Due {
             ordinary: sum.ordinary / n,
             slc: sum.slc / n,
+            map: sum.map / n,
         }
     };
     let (earlier, later) = all.split_at(all.len() / 2);
     let (early, late) = (mean(earlier), mean(later));
     let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b) + 1.0 / later.len().max(1) as f64;
-    let erased: u64 = later.iter().map(|flash| flash.erases).sum();
+    let freed: u64 = later.iter().map(|flash| flash.used.freed).sum();
     let filled = (late.ordinary + late.slc) * later.len() as f64;
     Repeated {
         due: mean(all),
-        collected: erased as f64 + 1.0 >= filled * (1.0 - LAG),
+        collected: freed as f64 / 1000.0 + 1.0 >= filled * (1.0 - LAG),
         settled: near(early.ordinary, late.ordinary) && near(early.slc, late.slc),
     }
 }
@@ -90,15 +113,16 @@ fn judge(all: &[FlashStats]) -> Repeated {
 mod tests {
     use super::*;
 
-    /// Repetitions that fill 10.5 blocks each, and erase these.
-    fn repetitions(erases: [u64; 8]) -> Vec<FlashStats> {
-        let one = |erases| {
+    /// Repetitions that fill 10.5 blocks each, erase these, and free so many.
+    fn repetitions(freed: [u64; 8]) -> Vec<FlashStats> {
+        let one = |freed| {
             let mut flash = FlashStats::default();
             flash.used.ordinary = 10_500;
-            flash.erases = erases;
+            flash.erases = 10;
+            flash.used.freed = freed * 1000;
             flash
         };
-        erases.map(one).to_vec()
+        freed.map(one).to_vec()
     }
 
     #[test]

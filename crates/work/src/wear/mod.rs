@@ -36,6 +36,7 @@ pub(crate) fn rated(profile: &Profile, bytes: u64) -> Option<Rated> {
     Some(Rated {
         ordinary: of(areas.ordinary),
         slc: areas.slc.map(of),
+        map: of(areas.map),
     })
 }
 

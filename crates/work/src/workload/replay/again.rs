@@ -182,3 +182,95 @@ impl<'a> Replay<'a> {
 fn begins_itself(plan: &Plan, path: &str) -> bool {
     plan.begun.contains(path) && plan.sizes.get(path) == Some(&0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Call, Handle, Op};
+    use crate::workload::replay_spec::Pace;
+    use base::{Ino, Nanos};
+    use rt::{Sim, SimConfig};
+
+    /// A cache makes a file and removes the oldest; a log is opened and left empty; a folder with a
+    /// file is left behind.
+    fn recording() -> Recording {
+        let open = |handle, path: &str| Op::Open {
+            handle: Handle(handle),
+            path: path.into(),
+            create: true,
+            truncate: false,
+            directory: false,
+        };
+        let write = |handle| Op::Write {
+            handle: Handle(handle),
+            offset: 0,
+            bytes: 5000,
+        };
+        let ops = [
+            open(1, "/d/new"),
+            write(1),
+            Op::Unlink {
+                path: "/d/old".into(),
+            },
+            open(2, "/d/log"),
+            Op::Mkdir {
+                path: "/d/sub".into(),
+            },
+            open(3, "/d/sub/x"),
+            write(3),
+            Op::SyncAll,
+        ];
+        let call = |op| Call {
+            at: Nanos(0),
+            thread: 1,
+            op,
+        };
+        Recording {
+            name: "test".into(),
+            folders: vec!["/d".into()],
+            files: vec![("/d/old".into(), 6000), ("/d/stays".into(), 100)],
+            calls: ops.map(call).into(),
+        }
+    }
+
+    fn names(vfs: &Vfs) -> Vec<String> {
+        let mut names: Vec<String> = (vfs.readdir("/d").unwrap().into_iter())
+            .map(|entry| String::from_utf8_lossy(&entry.name).into_owned())
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn a_use_goes_on_with_the_files_that_it_made() {
+        let sim = Sim::new(SimConfig::seeded(1));
+        let done = sim.run(|| {
+            let vfs = Vfs::new(testkit::model::ModelFs::new());
+            let recording = recording();
+            let pacing = Pacing {
+                pace: Pace::None,
+                ..Pacing::default()
+            };
+            let mut replay = Replay::prepare(&recording, pacing, &vfs).unwrap();
+            replay.run(&mut |_| {}).unwrap();
+            replay.settle().unwrap();
+            assert_eq!(names(&vfs), ["log", "new", "stays", "sub"]);
+            let ino = |path: &str| -> Ino { vfs.stat(path).unwrap().ino };
+            let made = ino("/d/new");
+            let mut replay = Replay::ended(&recording, pacing, &vfs).unwrap();
+            for (turn, before) in [(1, "new"), (2, "new~1"), (3, "new~2")] {
+                replay.begin_again().unwrap();
+                // It stands for the old one, has as many blocks, and was not made anew.
+                assert_eq!(names(&vfs), ["log", before, "stays"]);
+                assert!(turn > 1 || ino("/d/new") == made);
+                assert_eq!(vfs.stat(&format!("/d/{before}")).unwrap().size, 5000);
+                replay.run(&mut |_| {}).unwrap();
+                replay.settle().unwrap();
+                let new = format!("new~{turn}");
+                assert_eq!(names(&vfs), ["log", &new, "stays", "sub"]);
+            }
+        });
+        done.unwrap();
+    }
+}
