@@ -11,7 +11,7 @@ use report::wear::Wear;
 use rig::Fs;
 
 /// Bytes of the card that years are told for. A modelled card that is smaller, and used to the same
-/// share, lives shorter in proportion.
+/// share, lives shorter, not quite in proportion: the page says by how much.
 const CARD_BYTES: f64 = 16e9;
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 /// Shares of the volume that files take when it is aged, percent.
@@ -37,7 +37,8 @@ the ordinary card: what is compared is equal work, so a scheme is not blamed for
 programmed whole, and what has to be durable at one moment cannot wait for more. So a scheme saves erases in two ways: its log holds fewer blocks (coalition), and fewer
 moments of a commit need something durable (`adaptive`, which sends data and log with FUA and no flush between them). Journals that remap save the second copy, too,
 where the device can ([jftl](../results/paper-jftl.md)). The first column has `jbd2` in years: a card of 16 GB on which one operation a second goes on day and night. The volume is
-fresh, so that nothing has to be collected; the next table has fuller ones.
+fresh, so that nothing has to be collected; the next table has fuller ones. All years on this page are those of the modelled card of 128 MiB times the ratio of the sizes. A real card of 16 GB
+lives about a fifth shorter than that, because on a small one a larger share of the blocks is the map's or spare ([by how much](figures.md#wear-and-life)).
 ";
 
 const AGED_WORDS: &str = "
