@@ -191,8 +191,8 @@ mod tests {
     use base::{Ino, Nanos};
     use rt::{Sim, SimConfig};
 
-    /// A cache makes a file and removes the oldest; a log is opened and left empty; a folder with a
-    /// file is left behind.
+    /// A cache makes a file and removes the oldest; a log is opened and left empty; a folder is
+    /// renamed, and left behind with a file.
     fn recording() -> Recording {
         let open = |handle, path: &str| Op::Open {
             handle: Handle(handle),
@@ -216,7 +216,11 @@ mod tests {
             Op::Mkdir {
                 path: "/d/sub".into(),
             },
-            open(3, "/d/sub/x"),
+            Op::Rename {
+                from: "/d/sub".into(),
+                to: "/d/dir".into(),
+            },
+            open(3, "/d/dir/x"),
             write(3),
             Op::SyncAll,
         ];
@@ -255,7 +259,7 @@ mod tests {
             let mut replay = Replay::prepare(&recording, pacing, &vfs).unwrap();
             replay.run(&mut |_| {}).unwrap();
             replay.settle().unwrap();
-            assert_eq!(names(&vfs), ["log", "new", "stays", "sub"]);
+            assert_eq!(names(&vfs), ["dir", "log", "new", "stays"]);
             let ino = |path: &str| -> Ino { vfs.stat(path).unwrap().ino };
             let made = ino("/d/new");
             let mut replay = Replay::ended(&recording, pacing, &vfs).unwrap();
@@ -268,7 +272,7 @@ mod tests {
                 replay.run(&mut |_| {}).unwrap();
                 replay.settle().unwrap();
                 let new = format!("new~{turn}");
-                assert_eq!(names(&vfs), ["log", &new, "stays", "sub"]);
+                assert_eq!(names(&vfs), ["dir", "log", &new, "stays"]);
             }
         });
         done.unwrap();

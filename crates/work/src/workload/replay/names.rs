@@ -29,6 +29,8 @@ pub(super) struct Names {
     /// Folders that are there from the first call to the last, under one name. Files in others keep
     /// the names of the recording.
     steady: BTreeSet<String>,
+    /// Names that are ever those of folders, which keep them.
+    folders: BTreeSet<String>,
     /// The files in those folders that are there now: name in the recording, name on the volume.
     there: Mutex<BTreeMap<String, String>>,
 }
@@ -40,16 +42,18 @@ impl Names {
         let named = |(path, _): &(String, u64)| (path.clone(), path.clone());
         let there = recording.files.iter().map(named);
         let there = there.filter(|(path, _)| is_in(&steady, path)).collect();
+        let folders = folders(recording);
         Names {
             turn: 0,
             there: Mutex::named("replay names", there),
             steady,
+            folders,
         }
     }
 
     /// True for a file that keeps its content when the recording is run again.
     pub fn keeps(&self, path: &str) -> bool {
-        is_in(&self.steady, path)
+        is_in(&self.steady, path) && !self.folders.contains(path)
     }
 
     /// The name of a file that is there.
@@ -97,6 +101,19 @@ impl Names {
 fn is_in(steady: &BTreeSet<String>, path: &str) -> bool {
     let last = path.len() - path.rfind('/').map_or(0, |at| at + 1);
     last <= LONGEST && steady.contains(parent(path))
+}
+
+/// Every name that is one of a folder at some time.
+fn folders(recording: &Recording) -> BTreeSet<String> {
+    let mut folders: BTreeSet<String> = recording.folders.iter().cloned().collect();
+    for call in &recording.calls {
+        match &call.op {
+            Op::Mkdir { path } => drop(folders.insert(path.clone())),
+            Op::Rename { from, to } if folders.contains(from) => drop(folders.insert(to.clone())),
+            _ => {}
+        }
+    }
+    folders
 }
 
 /// The folders that no call makes, removes or renames, nor one above them.
@@ -160,6 +177,7 @@ mod tests {
         let names = Names::first(&recording());
         assert!(names.keeps("/a/new") && !names.keeps("/b/x") && names.keeps("/top"));
         assert!(!names.keeps(&format!("/a/{}", "n".repeat(241))));
+        assert!(!names.keeps("/c"), "a folder that got this name");
     }
 
     #[test]
