@@ -32,6 +32,7 @@ use base::Mutant;
 use blockdev::{BlockDevice, DevError, Op, Reply, Request, Scheduler, Ticket};
 use rt::{Condvar, Mutex};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 /// How a request goes to the device.
@@ -77,12 +78,17 @@ struct State {
 impl Elevator {
     /// `None` for [`Scheduler::None`]. `depth`: commands that the device takes at once, at least
     /// one.
+    ///
+    /// # Errors
+    /// The host starts no thread for one of these commands.
     pub fn start(
         device: &Arc<dyn BlockDevice>,
         scheduler: Scheduler,
         depth: usize,
-    ) -> Option<Elevator> {
-        let what = describe(scheduler)?;
+    ) -> io::Result<Option<Elevator>> {
+        let Some(what) = describe(scheduler) else {
+            return Ok(None);
+        };
         let depth = depth.max(1);
         let state = State {
             lanes: Lanes::new(what, depth),
@@ -101,11 +107,13 @@ impl Elevator {
             ended: Condvar::named("elevator: end of a request"),
             room: Condvar::named("elevator: room"),
         });
+        // Dropping it ends the tags that have started.
+        let elevator = Elevator(shared);
         for _ in 0..depth {
-            let shared = shared.clone();
-            drop(rt::spawn("io-tag", move || shared.serve()));
+            let shared = elevator.0.clone();
+            drop(rt::try_spawn("io-tag", move || shared.serve())?);
         }
-        Some(Elevator(shared))
+        Ok(Some(elevator))
     }
 
     /// Sends a request, now or later. It waits only where too many wait already.

@@ -18,6 +18,7 @@ use blockdev::{
     Scheduler, Ticket,
 };
 use rt::{Condvar, Mutex};
+use std::io;
 use std::sync::Arc;
 
 /// Reads, or discards, at the device at once: the depth of an eMMC command queue.
@@ -53,19 +54,31 @@ impl State {
 impl Queue {
     /// A queue in front of `device`, without a scheduler.
     pub fn new(device: Arc<dyn BlockDevice>) -> Arc<Queue> {
-        Queue::scheduled(device, Scheduler::None, 1)
+        Queue::behind(None, device, Scheduler::None)
     }
 
     /// A queue in front of `device`, which takes `depth` commands of the scheduler's at once.
+    ///
+    /// # Errors
+    /// The host starts no thread for one of these commands.
     pub fn scheduled(
         device: Arc<dyn BlockDevice>,
         scheduler: Scheduler,
         depth: usize,
+    ) -> io::Result<Arc<Queue>> {
+        let elevator = Elevator::start(&device, scheduler, depth)?;
+        Ok(Queue::behind(elevator, device, scheduler))
+    }
+
+    fn behind(
+        elevator: Option<Elevator>,
+        device: Arc<dyn BlockDevice>,
+        scheduler: Scheduler,
     ) -> Arc<Queue> {
         let caps = device.caps();
         let state = Mutex::named("block queue", State::default());
         Arc::new(Queue {
-            elevator: Elevator::start(&device, scheduler, depth),
+            elevator,
             background_max: background_max(scheduler),
             device,
             caps,

@@ -3,7 +3,7 @@
 use crate::stop;
 use base::plain;
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 
 /// A failed command.
 #[derive(Debug)]
@@ -45,11 +45,7 @@ impl fmt::Display for Failure {
 /// Prints an error or a notice on standard error.
 pub fn tell(what: impl fmt::Display) {
     // A terminal that has gone hears nothing, and ends nothing.
-    let _ = writeln!(
-        std::io::stderr(),
-        "varve: {}",
-        plain::message(&what.to_string())
-    );
+    let _ = writeln!(io::stderr(), "varve: {}", plain::message(&what.to_string()));
 }
 
 /// An error that means that the request was invalid.
@@ -60,4 +56,13 @@ pub fn usage(e: impl fmt::Display) -> Failure {
 /// An error that means that a valid request failed.
 pub fn failed(e: impl fmt::Display) -> Failure {
     Failure::Failed(e.to_string())
+}
+
+/// An error that means that the host has started no thread for `what`.
+pub fn no_thread(what: &str) -> impl FnOnce(io::Error) -> Failure + '_ {
+    move |e| {
+        failed(format!(
+            "no thread for {what}: {e}; `ulimit -u` is the limit"
+        ))
+    }
 }

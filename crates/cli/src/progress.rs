@@ -73,7 +73,8 @@ pub fn shown(what: &str, bar: ProgressBar) -> ProgressBar {
             last: Mutex::new(None),
         });
         all().push(watched.clone());
-        thread::spawn(move || {
+        // Without the thread only the lines between the first and the last are missing.
+        let _ = thread::Builder::new().spawn(move || {
             while watched.say() {
                 thread::sleep(PERIOD);
             }

@@ -2,7 +2,7 @@
 //! are complete and labels them as partial, and its exit code names the signal, as that of a shell
 //! does.
 
-use crate::failure::{Failure, failed};
+use crate::failure::{Failure, failed, no_thread};
 use rig::signals;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
@@ -42,13 +42,14 @@ impl Stop {
         let stop = Arc::new(Stop::default());
         signals::note_ends().map_err(|e| failed(format!("handling signals: {e}")))?;
         let watched = stop.clone();
-        thread::spawn(move || {
+        let watching = thread::Builder::new().spawn(move || {
             while signals::noted().is_none() {
                 thread::sleep(LOOK);
             }
             // One that is guarded from now on is killed there.
             watched.lock().iter().for_each(|&pid| kill(pid));
         });
+        watching.map_err(no_thread("signals"))?;
         Ok(stop)
     }
 

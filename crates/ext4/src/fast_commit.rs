@@ -634,7 +634,7 @@ impl Ext4 {
             block_size: crate::superblock::block_size(&sb)?,
             ..journal::Options::default()
         };
-        let journal = Journal::without_log(queue.clone(), settings);
+        let journal = Journal::without_log(queue.clone(), settings).map_err(fault::journal)?;
         Ext4::assemble(queue, journal, options, sb, groups)
     }
 

@@ -25,6 +25,7 @@ pub(crate) fn journal(e: JournalError) -> FsError {
         },
         JournalError::Incompatible(_) => FsError::Incompatible { what },
         JournalError::Corrupt(_) | JournalError::Coalition(_) => FsError::Corrupt { what },
+        JournalError::NoThread { .. } => FsError::NoThread { what },
         JournalError::Misuse(_) => FsError::Aborted { first: what },
     }
 }

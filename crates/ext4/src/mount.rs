@@ -681,7 +681,7 @@ fn start_journal(
                 // Nothing becomes dirty on a read-only mount, so no task has anything to do.
                 settings.writeback_expire = None;
             }
-            Ok(Journal::without_log(queue.clone(), settings))
+            Journal::without_log(queue.clone(), settings).map_err(fault::journal)
         }
     }
 }

@@ -61,7 +61,8 @@ impl F2fs {
     /// then does roll-forward and frees orphans.
     ///
     /// # Errors
-    /// No F2FS, or one with features that are not supported here; damage to both copies; I/O.
+    /// No F2FS, or one with features that are not supported here; damage to both copies; I/O; no
+    /// thread for a background task.
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<F2fs>> {
         let found = superblock::read(&queue)?;
         superblock::check_features(&found.sb, &options)?;
@@ -78,7 +79,11 @@ impl F2fs {
         fs.guard(differ)?;
         fs.seal_ring()?;
         let fs = Arc::new(fs);
-        fs.start_tasks();
+        if let Err(e) = fs.start_tasks() {
+            // It ends the tasks that have started. A failure here would be the next mount's, too.
+            let _ = fs.unmount_volume();
+            return Err(e);
+        }
         Ok(fs)
     }
 

@@ -223,7 +223,8 @@ mod tests {
                     "operation" => fs.with_op(|_| panic!("planted")),
                     "freeze" => fs.frozen(Cause::Sync, |_| panic!("planted")),
                     _ => {
-                        fs.start_task("planted", |_| panic!("planted"));
+                        fs.start_task("planted", |_| panic!("planted"))
+                            .expect("a thread");
                         fs.stop_tasks();
                     }
                 });

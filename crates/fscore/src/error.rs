@@ -1,4 +1,5 @@
-//! Errors of a file system, in four classes: misuse (POSIX), I/O, incompatible, corrupt.
+//! Errors of a file system, in four classes: misuse (POSIX), I/O (of the device, or of a host
+//! without threads), incompatible, corrupt.
 
 use std::fmt;
 use thiserror::Error;
@@ -108,6 +109,12 @@ pub enum FsError {
         /// Structure, block or inode, and the contradiction.
         what: String,
     },
+    /// The host starts no thread for a task of the mount; nothing is mounted.
+    #[error("{what}; the host's limit of threads (`ulimit -u`) or of memory is reached")]
+    NoThread {
+        /// The task, and what the host says.
+        what: String,
+    },
     /// An earlier failure latched the mount.
     #[error("the mount is shut down after an earlier failure: {first}")]
     Aborted {
@@ -124,7 +131,14 @@ impl FsError {
             FsError::Io { .. } => Errno::Io,
             FsError::Incompatible { .. } => Errno::NotSup,
             FsError::Corrupt { .. } => Errno::UClean,
+            FsError::NoThread { .. } => Errno::Again,
             FsError::Aborted { .. } => Errno::Io,
+        }
+    }
+    /// The host's refusal of a thread for the task of this name.
+    pub fn no_thread(task: &str, why: &std::io::Error) -> FsError {
+        FsError::NoThread {
+            what: format!("no thread for the task {task} of the mount ({why})"),
         }
     }
     /// A corruption report.

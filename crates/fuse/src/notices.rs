@@ -21,7 +21,8 @@
 
 use crate::server::KernelCache;
 use fuser::{INodeNo, Notifier, ReplyWrite};
-use rt::{JoinHandle, Mutex, RwLock, SendError, Sender, channel_named, spawn};
+use rt::{JoinHandle, Mutex, RwLock, SendError, Sender, channel_named, try_spawn};
+use std::io;
 
 /// Writes whose pages are to be dropped. A full queue would stop the threads that P2 needs; the
 /// kernel bounds what is under way.
@@ -66,16 +67,20 @@ impl Notices {
     }
 
     /// Tells this kernel from now on.
-    pub fn begin(&self, kernel: Notifier) {
+    ///
+    /// # Errors
+    /// The host starts no thread (P2).
+    pub fn begin(&self, kernel: Notifier) -> io::Result<()> {
         let (written, waiting) = channel_named::<Written>("fuse written", WAITING_MAX);
         let notifier = kernel.clone();
-        let thread = spawn("fuse-pages", move || {
+        let thread = try_spawn("fuse-pages", move || {
             while let Ok(one) = waiting.recv() {
                 drop_pages(&notifier, one);
             }
-        });
+        })?;
         *self.kernel.write() = Some(kernel);
         *self.dropper.lock() = Some(Dropper { written, thread });
+        Ok(())
     }
 
     /// Ends all notices to the kernel; every write that was waiting has been answered when this

@@ -103,7 +103,10 @@ impl Mounted {
             Ok(session) => {
                 let device = device_of(dir);
                 read_ahead(device.as_deref(), options.read_ahead);
-                notices.begin(session.notifier());
+                if let Err(e) = notices.begin(session.notifier()) {
+                    drop(session);
+                    return Err(no_mount(vfs, e));
+                }
                 let desk = Desk {
                     server: Arc::clone(&server),
                     options: options.clone(),

@@ -36,6 +36,14 @@ pub enum JournalError {
     /// nothing was written home.
     #[error("journal is damaged: {0}; {COALITION_ADVICE}")]
     Coalition(String),
+    /// The host starts no thread for a task of the journal; nothing was written.
+    #[error("journal: no thread for its task {task} ({why})")]
+    NoThread {
+        /// The name of the task.
+        task: &'static str,
+        /// What the host says.
+        why: String,
+    },
     /// The journal was ended by an earlier failure.
     #[error("journal is aborted: {}", first.why)]
     Aborted {

@@ -37,7 +37,10 @@ fn adaptive(queue: &Queue, options: &Options) -> Option<Mutex<Adapt>> {
 impl Journal {
     /// A journal whose handles have no log below them: changed metadata stays in the cache until
     /// [`Journal::sync_home`], write-back, or the end.
-    pub fn without_log(queue: Arc<Queue>, options: Options) -> Arc<Journal> {
+    ///
+    /// # Errors
+    /// [`JournalError::NoThread`].
+    pub fn without_log(queue: Arc<Queue>, options: Options) -> Result<Arc<Journal>, JournalError> {
         Journal::run(Journal::inner(queue, None, None, Tid(1), options))
     }
 
@@ -106,23 +109,43 @@ impl Journal {
         }
     }
 
-    pub(crate) fn run(inner: Inner) -> Arc<Journal> {
-        let inner = Arc::new(inner);
-        let mut handles = Vec::new();
-        if inner.log.is_some() {
-            let inner = inner.clone();
-            handles.push(rt::spawn("jbd2", move || tasks::commit_task(&inner)));
+    /// Starts the tasks. Where the host has no thread for one of them, those that have started end,
+    /// so that a mount which is refused leaves nothing behind.
+    pub(crate) fn run(inner: Inner) -> Result<Arc<Journal>, JournalError> {
+        let journal = Journal {
+            inner: Arc::new(inner),
+            tasks: Mutex::named("journal tasks", Vec::new()),
+        };
+        let started = journal.start_tasks();
+        if started.is_err() {
+            journal.discard();
         }
-        if let Some(expire) = inner.options.writeback_expire {
-            let inner = inner.clone();
-            handles.push(rt::spawn("writeback", move || {
-                tasks::writeback_task(&inner, expire)
-            }));
+        started.map(|()| Arc::new(journal))
+    }
+
+    fn start_tasks(&self) -> Result<(), JournalError> {
+        if self.inner.log.is_some() {
+            let inner = self.inner.clone();
+            self.start_task("jbd2", move || tasks::commit_task(&inner))?;
         }
-        Arc::new(Journal {
-            inner,
-            tasks: Mutex::named("journal tasks", handles),
-        })
+        if let Some(expire) = self.inner.options.writeback_expire {
+            let inner = self.inner.clone();
+            self.start_task("writeback", move || tasks::writeback_task(&inner, expire))?;
+        }
+        Ok(())
+    }
+
+    fn start_task(
+        &self,
+        task: &'static str,
+        body: impl FnOnce() + Send + 'static,
+    ) -> Result<(), JournalError> {
+        let started = rt::try_spawn(task, body).map_err(|e| JournalError::NoThread {
+            task,
+            why: e.to_string(),
+        })?;
+        self.tasks.lock().push(started);
+        Ok(())
     }
 
     /// The scheme; `None`: no journal.

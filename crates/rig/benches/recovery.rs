@@ -33,7 +33,7 @@ use f2fs::{CheckpointPolicy, JournalRecovery, Preset, Triggers};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use varve_rig::{AnyFs, Config, Fs, MountOptions, Scheme};
-use vfs::{OpenFlags, Vfs, WritebackPolicy};
+use vfs::{OpenFlags, Vfs};
 
 const DEVICE: &str = "nvme-980pro";
 const SEED: u64 = 1;
@@ -150,7 +150,7 @@ impl Job {
         let device = Arc::new(Modelled::new(model, Clock::Runtime));
         let queue = Queue::new(device.clone());
         let fs = AnyFs::mount(queue.clone(), self.options()).expect("mounts");
-        let vfs = Vfs::with_policy(fs.seam(), WritebackPolicy::off());
+        let vfs = Vfs::new(fs.seam());
         Life {
             device,
             queue,

@@ -44,9 +44,9 @@ impl Mounted {
         options: MountOptions,
         policy: WritebackPolicy,
     ) -> Result<Mounted, RigError> {
-        let queue = Queue::scheduled(device, scheduler, COMMANDS);
+        let queue = Queue::scheduled(device, scheduler, COMMANDS).map_err(RigError::Scheduler)?;
         let fs = AnyFs::mount(queue, options)?;
-        let vfs = Vfs::with_policy(fs.seam(), policy);
+        let vfs = Vfs::with_policy(fs.seam(), policy)?;
         Ok(Mounted { fs, vfs })
     }
 

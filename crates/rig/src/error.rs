@@ -77,6 +77,9 @@ pub enum RigError {
     /// Mounting, using or unmounting it.
     #[error("file system: {0}")]
     Fs(#[from] FsError),
+    /// The host starts no threads for an I/O scheduler.
+    #[error("no thread for the I/O scheduler: {0}")]
+    Scheduler(io::Error),
     /// The device.
     #[error("{0}")]
     Device(#[from] DevError),

@@ -57,7 +57,8 @@ impl Stack {
         let device = Arc::new(Modelled::new(model, clock));
         let options = (config.mount_options(), config.writeback());
         Stack::over(device, options, |device| {
-            Queue::scheduled(between(device), config.scheduler.unwrap_or_default(), depth)
+            let scheduler = config.scheduler.unwrap_or_default();
+            Queue::scheduled(between(device), scheduler, depth).map_err(RigError::Scheduler)
         })
     }
 
@@ -71,18 +72,18 @@ impl Stack {
         options: (MountOptions, WritebackPolicy),
         between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
     ) -> Result<Stack, RigError> {
-        Stack::over(device, options, |device| Queue::new(between(device)))
+        Stack::over(device, options, |device| Ok(Queue::new(between(device))))
     }
 
     fn over(
         device: Arc<Modelled<AnyModel>>,
         (options, policy): (MountOptions, WritebackPolicy),
-        queue_of: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<Queue>,
+        queue_of: impl FnOnce(Arc<dyn BlockDevice>) -> Result<Arc<Queue>, RigError>,
     ) -> Result<Stack, RigError> {
         let start = rt::now();
-        let queue = queue_of(device.clone());
+        let queue = queue_of(device.clone())?;
         let fs = AnyFs::mount(queue.clone(), options)?;
-        let vfs = Vfs::with_policy(fs.seam(), policy);
+        let vfs = Vfs::with_policy(fs.seam(), policy)?;
         Ok(Stack {
             device,
             queue,

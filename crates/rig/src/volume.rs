@@ -164,7 +164,7 @@ impl Volume {
             }
             (None, options) => AnyFs::mount(queue_of(file)?, options)?,
         };
-        let vfs = Vfs::with_policy(fs.seam(), policy);
+        let vfs = Vfs::with_policy(fs.seam(), policy)?;
         Ok(Volume { kind, fs, vfs })
     }
 
@@ -185,7 +185,7 @@ impl Volume {
         };
         let policy = policy_of(&options);
         let fs = AnyFs::mount(Queue::new(device), options.read_only(read_only))?;
-        let vfs = Vfs::with_policy(fs.seam(), policy);
+        let vfs = Vfs::with_policy(fs.seam(), policy)?;
         Ok(Volume { kind, fs, vfs })
     }
 

@@ -50,14 +50,29 @@ pub struct Vfs {
 impl Vfs {
     /// Serves `fs` without a write-back task.
     pub fn new(fs: Arc<dyn FileSystem>) -> Arc<Vfs> {
-        Vfs::with_policy(fs, WritebackPolicy::off())
+        let writeback = Writeback::idle(Arc::clone(&fs), WritebackPolicy::off());
+        Vfs::over(fs, writeback)
     }
 
     /// Serves `fs` and starts its write-back task as `policy` says. The task runs until
     /// [`unmount`](Vfs::unmount) or [`stop_writeback`](Vfs::stop_writeback).
-    pub fn with_policy(fs: Arc<dyn FileSystem>, policy: WritebackPolicy) -> Arc<Vfs> {
+    ///
+    /// # Errors
+    /// The host starts no thread for the task; `fs` has been unmounted then.
+    pub fn with_policy(fs: Arc<dyn FileSystem>, policy: WritebackPolicy) -> FsResult<Arc<Vfs>> {
+        match Writeback::start(Arc::clone(&fs), policy) {
+            Ok(writeback) => Ok(Vfs::over(fs, writeback)),
+            Err(e) => {
+                // Nobody has changed anything; a failure here would be the next mount's, too.
+                let _ = fs.unmount();
+                Err(e)
+            }
+        }
+    }
+
+    fn over(fs: Arc<dyn FileSystem>, writeback: Writeback) -> Arc<Vfs> {
         Arc::new(Vfs {
-            writeback: Writeback::start(Arc::clone(&fs), policy),
+            writeback,
             fs,
             creds: Creds::default(),
             grace: Grace::default(),

@@ -29,6 +29,8 @@ use std::sync::Arc;
 const PAUSE: Nanos = Nanos::from_millis(10);
 /// The longest pause of one call (Linux `MAX_PAUSE`).
 const LONGEST: Nanos = Nanos::from_millis(200);
+/// The name of the task.
+const FLUSHER: &str = "vfs-flusher";
 
 /// When dirty pages are written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,21 +134,33 @@ pub(crate) struct Writeback {
 }
 
 impl Writeback {
-    pub(crate) fn start(fs: Arc<dyn FileSystem>, policy: WritebackPolicy) -> Writeback {
+    /// The policy without its task.
+    pub(crate) fn idle(fs: Arc<dyn FileSystem>, policy: WritebackPolicy) -> Writeback {
         let shared = Arc::new(Shared {
             fs,
             policy,
             state: Mutex::named("vfs writeback", State::default()),
             wake: Condvar::new(),
         });
-        let task = policy.interval.map(|interval| {
-            let shared = Arc::clone(&shared);
-            rt::spawn("vfs-flusher", move || shared.flush_until_stopped(interval))
-        });
         Writeback {
             shared,
-            task: Mutex::named("vfs flusher task", task),
+            task: Mutex::named("vfs flusher task", None),
         }
+    }
+
+    /// The policy with the task that it asks for.
+    ///
+    /// # Errors
+    /// The host starts no thread for it.
+    pub(crate) fn start(fs: Arc<dyn FileSystem>, policy: WritebackPolicy) -> FsResult<Writeback> {
+        let writeback = Writeback::idle(fs, policy);
+        if let Some(interval) = policy.interval {
+            let shared = Arc::clone(&writeback.shared);
+            let task = rt::try_spawn(FLUSHER, move || shared.flush_until_stopped(interval));
+            let task = task.map_err(|e| FsError::no_thread(FLUSHER, &e))?;
+            *writeback.task.lock() = Some(task);
+        }
+        Ok(writeback)
     }
 
     pub(crate) fn stats(&self) -> WritebackStats {
@@ -294,6 +308,6 @@ fn is_fatal(error: &FsError) -> bool {
         FsError::Io { power_lost, .. } => *power_lost,
         FsError::Aborted { .. } => true,
         FsError::Posix(errno) => *errno == Errno::Shutdown,
-        FsError::Incompatible { .. } | FsError::Corrupt { .. } => false,
+        FsError::Incompatible { .. } | FsError::Corrupt { .. } | FsError::NoThread { .. } => false,
     }
 }

@@ -178,7 +178,7 @@ pub fn run(
     Sim::new(config).run(move || {
         let disk = SpecDisk::new(caps, seed);
         disk.record();
-        let queue = Queue::scheduled(disk.clone(), scheduler, depth);
+        let queue = Queue::scheduled(disk.clone(), scheduler, depth).expect("tags");
         let none = vec![0; (TASKS * OWN) as usize];
         let known = Known {
             issued: none.clone(),

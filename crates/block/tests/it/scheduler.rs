@@ -55,7 +55,8 @@ fn a_stream_of_syncs_does_not_starve_write_back() {
                 ..SimConfig::default()
             };
             let outcome = Sim::new(config).run(move || {
-                let queue = Queue::scheduled(SpecDisk::new(plain(), 7), scheduler, depth);
+                let queue =
+                    Queue::scheduled(SpecDisk::new(plain(), 7), scheduler, depth).expect("tags");
                 let stop = Arc::new(Mutex::new(false));
                 let sync = |n: u64| {
                     let (queue, stop) = (queue.clone(), stop.clone());
@@ -94,7 +95,7 @@ fn a_sync_passes_write_back_that_waits() {
                 Mutex::default(),
             );
             let disk = Arc::new(disk);
-            let queue = Queue::scheduled(disk, scheduler, 2);
+            let queue = Queue::scheduled(disk, scheduler, 2).expect("tags");
             let mut background = Vec::new();
             for n in 0..32 {
                 let mut plug = queue.plug();
@@ -163,7 +164,7 @@ fn as_many_as_may_wait_do() {
             sectors: 400 * SECTORS_PER_BLOCK,
             ..plain()
         };
-        let queue = Queue::scheduled(SpecDisk::new(caps, 5), Scheduler::Cfq310, 2);
+        let queue = Queue::scheduled(SpecDisk::new(caps, 5), Scheduler::Cfq310, 2).expect("tags");
         let mut batches = Vec::new();
         let mut waited = 0;
         for n in 0..400 {
@@ -190,7 +191,7 @@ fn what_waits_fails_when_the_power_goes() {
     for scheduler in Scheduler::ALL {
         let outcome = Sim::new(SimConfig::default()).run(move || {
             let disk = SpecDisk::new(plain(), 5);
-            let queue = Queue::scheduled(disk.clone(), scheduler, 2);
+            let queue = Queue::scheduled(disk.clone(), scheduler, 2).expect("tags");
             // CFQ and BFQ keep the device for the next one.
             queue
                 .write(Lba(8), Class::Data, vec![1; 4096].into())

@@ -49,7 +49,7 @@ fn on<T>(scheduler: Scheduler, depth: usize, body: impl FnOnce(Arc<Queue>) -> T)
             disk: SpecDisk::new(caps, 5),
             ends: Mutex::default(),
         };
-        body(Queue::scheduled(Arc::new(device), scheduler, depth))
+        body(Queue::scheduled(Arc::new(device), scheduler, depth).expect("tags"))
     });
     outcome.unwrap()
 }

@@ -38,13 +38,13 @@ fn library() -> PathBuf {
     built.join("libvarve.a")
 }
 
-fn text_of(out: &Output) -> String {
+pub fn text_of(out: &Output) -> String {
     let text = [&out.stdout[..], &out.stderr[..]].concat();
     String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Compiles a program of this crate into `folder`.
-fn compiled(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
+pub fn compiled(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = folder.join("program");
     let out = Command::new("cc")

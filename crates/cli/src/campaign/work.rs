@@ -184,7 +184,8 @@ impl<'a> Bench<'a> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let _over = Over(&over);
-            scope.spawn(|| {
+            // Without the thread, results are written when the next one is put.
+            let _ = thread::Builder::new().spawn_scoped(scope, || {
                 while !over.load(Ordering::Relaxed) {
                     // Who puts the next result meets the same error.
                     let _ = self.shelf.store.write_due();

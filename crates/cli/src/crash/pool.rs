@@ -78,13 +78,18 @@ impl<'s> Worker<'s> {
         let stdin = child.stdin.take().expect("standard input is piped");
         let stdout = child.stdout.take().expect("standard output is piped");
         let (send, lines) = channel();
-        thread::spawn(move || {
+        let read = move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if send.send(line).is_err() {
                     break;
                 }
             }
-        });
+        };
+        if let Err(e) = thread::Builder::new().spawn(read) {
+            // It has got no task; what fails here has ended already.
+            let _ = child.kill().and_then(|()| child.wait());
+            return Err(e);
+        }
         Ok(Worker {
             guard,
             child,

@@ -4,7 +4,7 @@
 use super::bar;
 use super::shell::{LOOK, Shell};
 use crate::args::CrashArgs;
-use crate::failure::{Failure, failed, tell, usage};
+use crate::failure::{Failure, failed, no_thread, tell, usage};
 use crate::mount::{let_go, let_go_unused};
 use crate::out::{self, OutFolder, say};
 use crate::stop::{Part, Stop};
@@ -164,7 +164,8 @@ fn run(device: &Arc<RecordedDevice>, command: &str, stop: &Stop) -> Result<(), F
     )
     .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
     let place = mounted.device().unwrap_or_default();
-    let session = std::thread::spawn(move || mounted.serve(|| ()));
+    let session = std::thread::Builder::new().spawn(move || mounted.serve(|| ()));
+    let session = session.map_err(no_thread("the mount"))?;
     let done = run_shell(command, &folder.path().join(NAME), stop);
     if stop.signal().is_some() {
         // What is left of the command may hold the mount: it goes out of sight, and its connection

@@ -4,10 +4,9 @@
 
 use super::umount;
 use super::verdict::Verdict;
-use crate::failure::{Failure, failed, tell};
+use crate::failure::{Failure, no_thread, tell};
 use fuse::Mounted;
 use nix::sys::signal::SigSet;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -42,7 +41,7 @@ impl Session {
             result
         };
         let thread = Builder::new().name("session".into()).spawn(serve);
-        let thread = thread.map_err(no_thread)?;
+        let thread = thread.map_err(no_thread("the mount"))?;
         Ok(Session { give, thread })
     }
 
@@ -70,7 +69,7 @@ impl Watch {
             }
         };
         let thread = Builder::new().name("signals".into()).spawn(watch);
-        thread.map(|_| Watch(give)).map_err(no_thread)
+        thread.map(|_| Watch(give)).map_err(no_thread("the mount"))
     }
 
     /// There is a mount: its place, and its device in the table of mounts.
@@ -78,12 +77,6 @@ impl Watch {
         // The thread waits for nothing else.
         let _ = self.0.send((name, device));
     }
-}
-
-fn no_thread(e: io::Error) -> Failure {
-    failed(format!(
-        "no thread for the mount: {e}; `ulimit -u` is the limit"
-    ))
 }
 
 /// Each signal takes the mount away, as `umount` does. Where it has gone already (`umount -l`), or

@@ -4,7 +4,7 @@
 //! writes. So the file works until nobody uses it, and only a user who asks twice cuts it off.
 
 use super::names::shown;
-use crate::failure::{Failure, failed, tell, usage};
+use crate::failure::{Failure, failed, no_thread, tell, usage};
 use crate::mount::{let_go, let_go_unused};
 use fuse::{Mounted, Options};
 use nix::errno::Errno;
@@ -49,11 +49,12 @@ impl Folder {
         let mounted = mounted(&path, served, how)?;
         let device = mounted.device();
         let served = served.clone();
-        let session = thread::spawn(move || {
+        let session = thread::Builder::new().spawn(move || {
             let done = mounted.serve(|| ());
             served.end();
             done.map_err(failed)
         });
+        let session = session.map_err(no_thread("the mount"))?;
         Ok(Folder {
             path,
             device,

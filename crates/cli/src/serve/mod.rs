@@ -5,7 +5,7 @@ mod folder;
 mod names;
 
 use crate::args::{Place, ServeArgs};
-use crate::failure::{Failure, failed, tell};
+use crate::failure::{Failure, failed, no_thread, tell};
 use crate::out::say;
 use device::Device;
 use folder::{Folder, How, signals_so_far};
@@ -37,14 +37,15 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     };
     noting.map_err(|e| failed(format!("handling signals: {e}")))?;
     let served = Arc::new(served);
-    let (servers, folder) = start(&args.at, args, &served, device.is_blank())?;
     let (telling, about) = (device.clone(), served.clone());
-    thread::spawn(move || {
+    let telling = thread::Builder::new().spawn(move || {
         while wanted.wait().is_ok() {
             // Who asked has gone, if nobody reads it.
             let _ = say(&telling.told(&about));
         }
     });
+    telling.map_err(no_thread("signals"))?;
+    let (servers, folder) = start(&args.at, args, &served, device.is_blank())?;
     while signals::noted().is_none() && !served.is_ended() && !device.is_cut() {
         thread::sleep(LOOK);
     }
@@ -67,6 +68,13 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 type Server = thread::JoinHandle<Result<(), Failure>>;
+
+fn started(
+    server: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+) -> Result<Server, Failure> {
+    let server = thread::Builder::new().spawn(server);
+    server.map_err(no_thread("a server"))
+}
 
 /// Listens everywhere first, then begins to serve, and tells so.
 fn start(
@@ -98,11 +106,11 @@ fn start(
             ..nbd::Options::default()
         };
         let served = served.clone();
-        servers.push(thread::spawn(move || {
+        servers.push(started(move || {
             let done = server.run(&served, &options, |why| tell(why));
             served.end();
             done.map_err(failed)
-        }));
+        })?);
     }
     let folder = match &at.file {
         None => None,
@@ -123,11 +131,11 @@ fn start(
             ..vhost::Options::default()
         };
         let served = served.clone();
-        servers.push(thread::spawn(move || {
+        servers.push(started(move || {
             let done = server.run(&served, &options, &mut |why| tell(why));
             served.end();
             done.map_err(failed)
-        }));
+        })?);
     }
     let (mib, places) = (served.bytes() >> 20, places.join(", "));
     let device = shown(Path::new(&args.device));

@@ -26,7 +26,7 @@ impl F2fs {
     /// checkpoint: sync first.
     ///
     /// # Errors
-    /// EBUSY if it is frozen already; as `sync`.
+    /// EBUSY if it is frozen already; EAGAIN if the host starts no thread; as `sync`.
     pub fn freeze(self: &Arc<Self>) -> FsResult<()> {
         self.check_writable()?;
         {
@@ -36,7 +36,10 @@ impl F2fs {
             }
             state.hold = Hold::Wanted;
         }
-        self.start_task("f2fs-frozen", F2fs::hold_frozen);
+        if let Err(e) = self.start_task("f2fs-frozen", F2fs::hold_frozen) {
+            self.cp.state.lock().hold = Hold::None;
+            return Err(e);
+        }
         let mut state = self.cp.state.lock();
         while matches!(state.hold, Hold::Wanted) {
             self.cp.wake.wait(&mut state);

@@ -5,13 +5,17 @@ use crate::bell::Bell;
 use crate::ops::Cause;
 use crate::options::{CheckpointPolicy, GcPolicy};
 use base::Nanos;
+use fscore::{FsError, FsResult};
 use std::sync::Arc;
 
 impl F2fs {
     /// Starts the tasks of a mount that may write.
-    pub(crate) fn start_tasks(self: &Arc<Self>) {
+    ///
+    /// # Errors
+    /// The host starts no thread for one of them; those that have started go on.
+    pub(crate) fn start_tasks(self: &Arc<Self>) -> FsResult<()> {
         if self.options.read_only || !self.options.timers {
-            return;
+            return Ok(());
         }
         let CheckpointPolicy {
             triggers,
@@ -19,39 +23,45 @@ impl F2fs {
             ..
         } = self.options.checkpoint;
         if let Some(interval) = triggers.interval {
-            self.start_task("f2fs-checkpoint", move |fs| fs.interval_task(interval));
+            self.start_task("f2fs-checkpoint", move |fs| fs.interval_task(interval))?;
         }
         if self.journal.is_none() && background.is_none() {
             let (interval, expire) = (triggers.flusher_interval, triggers.flusher_expire);
-            self.start_task("f2fs-flusher", move |fs| fs.flusher_task(interval, expire));
+            self.start_task("f2fs-flusher", move |fs| fs.flusher_task(interval, expire))?;
         }
         if let Some(journal) = &self.journal {
             let (interval, idle) = (journal.options.commit, journal.options.idle);
-            self.start_task("f2fs-commit", move |fs| fs.commit_task(interval));
-            self.start_task("f2fs-apply", move |fs| fs.apply_task(idle));
+            self.start_task("f2fs-commit", move |fs| fs.commit_task(interval))?;
+            self.start_task("f2fs-apply", move |fs| fs.apply_task(idle))?;
         }
         if self.discards() {
-            self.start_task("f2fs-discard", F2fs::discard_task);
+            self.start_task("f2fs-discard", F2fs::discard_task)?;
         }
-        self.start_task("f2fs-nids", F2fs::nid_task);
+        self.start_task("f2fs-nids", F2fs::nid_task)?;
         if self.options.gc != GcPolicy::Off {
-            self.start_task("f2fs-gc", F2fs::clean_when_idle);
+            self.start_task("f2fs-gc", F2fs::clean_when_idle)?;
         }
         if let Some(span) = background {
-            self.start_task("f2fs-background", move |fs| fs.background_task(span));
+            self.start_task("f2fs-background", move |fs| fs.background_task(span))?;
         }
+        Ok(())
     }
 
     /// Starts a background task, which ends when [`pause`](Self::pause) tells it to. If it panics,
     /// the mount latches as in an operation (latch-P1).
+    ///
+    /// # Errors
+    /// The host starts no thread.
     pub(crate) fn start_task(
         self: &Arc<Self>,
         name: &str,
         body: impl FnOnce(&F2fs) + Send + 'static,
-    ) {
+    ) -> FsResult<()> {
         let fs = self.clone();
-        let handle = rt::spawn(name, move || fs.watched(|| body(&fs)));
+        let handle = rt::try_spawn(name, move || fs.watched(|| body(&fs)));
+        let handle = handle.map_err(|e| FsError::no_thread(name, &e))?;
         self.tasks.lock().push(handle);
+        Ok(())
     }
 
     /// Background tasks work, and do so until they are told to end.

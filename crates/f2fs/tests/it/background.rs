@@ -57,7 +57,7 @@ fn fsync_beside(scheduler: Scheduler, send: fn(&F2fs)) -> Nanos {
             free: Mutex::new(Time(0)),
             ends: Mutex::default(),
         };
-        let queue = Queue::scheduled(Arc::new(device), scheduler, 2);
+        let queue = Queue::scheduled(Arc::new(device), scheduler, 2).expect("tags");
         let fs = F2fs::mount(queue, MountOptions::default()).expect("mounts");
         let (large, small) = (fs.file("large"), fs.file("small"));
         for ino in [large, small] {

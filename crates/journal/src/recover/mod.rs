@@ -306,9 +306,9 @@ impl CleanLog {
     /// Starts a journal and its tasks. Nothing is written before the first commit.
     ///
     /// # Errors
-    /// The preset has no log.
+    /// The preset has no log, or [`JournalError::NoThread`].
     pub fn start(self, options: Options) -> Result<Arc<Journal>, JournalError> {
-        Ok(Journal::run(self.prepare(options)?))
+        Journal::run(self.prepare(options)?)
     }
 
     pub(crate) fn prepare(self, options: Options) -> Result<crate::inner::Inner, JournalError> {

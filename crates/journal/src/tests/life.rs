@@ -354,7 +354,7 @@ fn reads_come_from_one_cache() {
 #[test]
 fn without_a_log() {
     let rig = Rig::new(60, 16);
-    let journal = Journal::without_log(rig.queue.clone(), quiet());
+    let journal = Journal::without_log(rig.queue.clone(), quiet()).expect("starts");
     let mut handle = journal.start(99).expect("no limit");
     for n in 0..3 {
         handle

@@ -138,7 +138,7 @@ impl Rig {
     fn start_broken(&self, options: Options, broken: Broken) -> Arc<Journal> {
         let mut inner = self.clean().prepare(options).expect("starts");
         broken.apply(&mut inner);
-        Journal::run(inner)
+        Journal::run(inner).expect("its tasks start")
     }
     /// The device of this rig after a cut, with the journal not yet opened.
     fn after_cut(&self, cut: usize, seed: u64) -> Rig {

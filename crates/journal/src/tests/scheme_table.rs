@@ -90,7 +90,7 @@ fn transaction(journal: &Journal, queue: &Arc<Queue>, stamp: u8, path: DataPath)
 fn cost(preset: Preset, caps: &Caps, path: DataPath) -> [u64; 3] {
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
         let (_, queue) = queue_on(caps, fresh());
-        let journal = Journal::run(prepared(&queue, preset));
+        let journal = Journal::run(prepared(&queue, preset)).expect("starts");
         transaction(&journal, &queue, 1, DataPath::Cached);
         let before = queue.stats();
         transaction(&journal, &queue, 2, path);
@@ -187,7 +187,7 @@ fn remapping_costs_one_command_behind_the_commit() {
         assert_eq!(cost(preset, &caps, DataPath::Cached), [1, 1, 3], "{preset}");
         let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
             let (_, queue) = queue_on(&caps, fresh());
-            let journal = Journal::run(prepared(&queue, preset));
+            let journal = Journal::run(prepared(&queue, preset)).expect("starts");
             (1..4).for_each(|n| transaction(&journal, &queue, n, DataPath::Cached));
             journal.stop().expect("stops");
             let stats = journal.stats();
@@ -226,7 +226,7 @@ fn play_at_random(caps: &Caps, seed: u64) -> Vec<(Image, u8)> {
         let mut inner = prepared(&queue, Preset::Adaptive);
         let adapt = inner.adapt.as_mut().expect("adaptive");
         adapt.lock().random = Some(Rng::named(seed, "choices"));
-        let journal = Journal::run(inner);
+        let journal = Journal::run(inner).expect("starts");
         let acked = Arc::new(rt::Mutex::new(0));
         let sampler = {
             let (disk, acked) = (disk.clone(), acked.clone());
@@ -305,7 +305,7 @@ fn checkpoint_cost(home: Home, caps: &Caps, with_log: bool) -> [u64; 2] {
                 };
                 log.start(options).expect("starts")
             }
-            false => Journal::without_log(queue.clone(), options),
+            false => Journal::without_log(queue.clone(), options).expect("starts"),
         };
         let mut handle = journal.start(1).expect("room");
         handle.write(META, 8, &[1]).expect("credit");

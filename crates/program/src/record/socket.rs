@@ -35,11 +35,12 @@ impl AckSocket {
         let socket = UnixListener::bind(path)?;
         let over = Arc::new(AtomicBool::new(false));
         let (ended, recorder) = (Arc::clone(&over), Arc::clone(recorder));
-        let listener = rt::spawn("acknowledgements", move || {
+        let listener = rt::try_spawn("acknowledgements", move || {
             let mut clients = Vec::new();
             while !ended.load(Ordering::Acquire) {
-                match socket.accept() {
-                    Ok((client, _)) => clients.push(Client::of(client, &recorder)),
+                let client = socket.accept();
+                match client.and_then(|(client, _)| Client::of(client, &recorder)) {
+                    Ok(client) => clients.push(client),
                     Err(_) => rt::sleep(REFUSED),
                 }
                 clients.retain(|client: &Client| !client.task.is_finished());
@@ -52,10 +53,10 @@ impl AckSocket {
             clients.extend(
                 waiting
                     .into_iter()
-                    .map(|client| Client::of(client, &recorder)),
+                    .filter_map(|client| Client::of(client, &recorder).ok()),
             );
             clients.into_iter().for_each(Client::end);
-        });
+        })?;
         Ok(AckSocket {
             path: path.into(),
             over,
@@ -81,14 +82,15 @@ struct Client {
 }
 
 impl Client {
-    fn of(stream: UnixStream, recorder: &Arc<Recorder>) -> Client {
+    /// Without a thread the connection ends, and the client hears that nothing was acknowledged.
+    fn of(stream: UnixStream, recorder: &Arc<Recorder>) -> io::Result<Client> {
         let stream = Arc::new(stream);
         let (served, recorder) = (Arc::clone(&stream), Arc::clone(recorder));
-        let task = rt::spawn("acknowledging client", move || {
+        let task = rt::try_spawn("acknowledging client", move || {
             // The host tells no more of it, so it has gone.
             let _ = serve(&served, &recorder);
-        });
-        Client { stream, task }
+        })?;
+        Ok(Client { stream, task })
     }
 
     /// Waits until all is noted that it has sent.

@@ -151,12 +151,12 @@ impl Syncs {
             over: Arc::clone(&over),
         };
         let noted = Arc::clone(&seen);
-        let listener = rt::spawn("syncs of the command", move || {
+        let listener = rt::try_spawn("syncs of the command", move || {
             // The host has no such filters, or the command was never started.
             if let Some(filter) = received(&ours) {
                 noted.store(listener.listen(&filter), Ordering::Release);
             }
-        });
+        })?;
         let mut steps = steps();
         // SAFETY: it makes system calls only, of memory that is there before the fork.
         unsafe {

@@ -107,11 +107,17 @@ impl Server {
                 continue;
             }
             let (served, options, tell) = (served.clone(), options.clone(), tell.clone());
-            clients.push(rt::spawn("nbd client", move || {
+            let told = tell.clone();
+            let client = rt::try_spawn("nbd client", move || {
                 if let Close::Broken(why) = serve(&stream, &served, &options) {
                     tell(&format!("a client of NBD is let go: {why}"));
                 }
-            }));
+            });
+            match client {
+                Ok(client) => clients.push(client),
+                // Its connection has been dropped, so that it may try elsewhere, or again.
+                Err(e) => told(&format!("a client of NBD is let go: no thread for it: {e}")),
+            }
         };
         if let Some(text) = refused.told() {
             tell(&text);

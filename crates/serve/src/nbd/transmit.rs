@@ -62,7 +62,7 @@ pub fn run(
     let answering = served.clone();
     let room = Arc::new(Semaphore::named("nbd bytes on the way", BYTES_ON_THE_WAY));
     let freed = room.clone();
-    let answers = rt::spawn("nbd answers", move || {
+    let answers = rt::try_spawn("nbd answers", move || {
         let wire = Wire {
             stream: own.as_fd(),
             served: &answering,
@@ -84,6 +84,10 @@ pub fn run(
         }
         told
     });
+    let answers = match answers {
+        Ok(answers) => answers,
+        Err(e) => return Close::broken(format!("no thread for its answers: {e}")),
+    };
     let why = loop {
         match next(wire, &room, served, options, agreed) {
             Ok(job) => {

@@ -18,7 +18,7 @@ fn mounted(policy: WritebackPolicy, body: impl Fn(&SpyFs, &Arc<Vfs>, &File)) -> 
     };
     let outcome = Sim::new(config).run(|| {
         let spy = SpyFs::new(ModelFs::new());
-        let vfs = Vfs::with_policy(spy.clone(), policy);
+        let vfs = Vfs::with_policy(spy.clone(), policy).expect("a flusher");
         let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
         let file = vfs.open("/f", flags, 0o644).unwrap();
         spy.take();
@@ -194,7 +194,7 @@ fn off_means_off() {
 fn a_power_cut_ends_the_flusher() {
     let outcome = Sim::new(SimConfig::default()).run(|| {
         let spy = SpyFs::new(ModelFs::new());
-        let vfs = Vfs::with_policy(spy, WritebackPolicy::default());
+        let vfs = Vfs::with_policy(spy, WritebackPolicy::default()).expect("a flusher");
         rt::sleep(Nanos::from_secs(7));
         rt::power_cut();
         drop(vfs);

@@ -49,10 +49,11 @@ impl<'a> Outside<'a> {
         let ended = AtomicBool::new(false);
         let looked = Outside::new(mount);
         std::thread::scope(|scope| {
-            let looking = looked.start(scope, family, &ended);
+            // A host without room for another thread is not looked at: only the warning is missing.
+            let looking = looked.start(scope, family, &ended).ok();
             let done = then_raise(&ended, work);
-            let words = looking.join().ok().and_then(|looked| looked.words());
-            (done, words)
+            let looked = looking.and_then(|looking| looking.join().ok());
+            (done, looked.and_then(|looked| looked.words()))
         })
     }
 
@@ -61,11 +62,11 @@ impl<'a> Outside<'a> {
         scope: &'scope Scope<'scope, '_>,
         family: &'scope Family,
         ended: &'scope AtomicBool,
-    ) -> std::thread::ScopedJoinHandle<'scope, Outside<'a>>
+    ) -> std::io::Result<std::thread::ScopedJoinHandle<'scope, Outside<'a>>>
     where
         'a: 'scope,
     {
-        scope.spawn(move || {
+        let look = move || {
             while !ended.load(Ordering::Relaxed) {
                 let since = Instant::now();
                 for id in family.ids() {
@@ -74,7 +75,8 @@ impl<'a> Outside<'a> {
                 sleep(LOOK.max(since.elapsed() * SHARE));
             }
             self
-        })
+        };
+        std::thread::Builder::new().spawn_scoped(scope, look)
     }
 
     fn take(&mut self, files: Vec<(PathBuf, bool)>) {

@@ -47,18 +47,22 @@ impl Place {
             Box::new(|what: &str| tell(what)),
             None,
         );
-        let mounted = mounted.map_err(|e| {
+        let refused = |why: &dyn std::fmt::Display| {
             if made {
                 // Nothing is in it; what failed first is what to tell.
                 let _ = fs::remove_dir(&dir);
             }
-            failed(format!("mounting on {}: {e}", dir.display()))
-        })?;
+            failed(format!("mounting on {}: {why}", dir.display()))
+        };
+        let mounted = mounted.map_err(|e| refused(&e))?;
+        let device = mounted.device().unwrap_or_default();
+        let session = std::thread::Builder::new().spawn(move || mounted.serve(|| ()));
+        let session = session.map_err(|e| refused(&format!("no thread for it: {e}")))?;
         Ok(Place {
             folder,
             made,
-            device: mounted.device().unwrap_or_default(),
-            session: std::thread::spawn(move || mounted.serve(|| ())),
+            device,
+            session,
             dir,
         })
     }
