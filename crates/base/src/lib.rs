@@ -11,6 +11,7 @@ pub mod fill;
 mod mutant;
 pub mod plain;
 pub mod rng;
+pub mod size;
 pub mod units;
 mod words;
 

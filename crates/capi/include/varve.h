@@ -336,8 +336,8 @@ uint64_t varve_disk_bytes(const struct varve_disk *disk);
 
 /*
  Makes a file system: `kind` is ext4, ext3 or f2fs. `options` may be NULL, or several of these
- with commas between: label=TEXT, journal=BYTES (0: none), block=BYTES, seed=NUMBER, force
- (writes over data).
+ with commas between: label=TEXT, journal=SIZE (0: none), block=SIZE, seed=NUMBER, force (writes
+ over data). A size is a number of bytes, or one with k, M, G or T behind it (powers of 1024).
  */
 int varve_mkfs(const struct varve_disk *disk,
                const char *kind,
@@ -488,8 +488,8 @@ uint64_t varve_disk_bytes(const struct varve_disk *disk);
 
 /*
  Makes a file system: `kind` is ext4, ext3 or f2fs. `options` may be NULL, or several of these
- with commas between: label=TEXT, journal=BYTES (0: none), block=BYTES, seed=NUMBER, force
- (writes over data).
+ with commas between: label=TEXT, journal=SIZE (0: none), block=SIZE, seed=NUMBER, force (writes
+ over data). A size is a number of bytes, or one with k, M, G or T behind it (powers of 1024).
  */
 int varve_mkfs(const struct varve_disk *disk,
                const char *kind,
@@ -655,7 +655,7 @@ int varve_sync_dir(const struct varve_volume *volume, const char *path, struct v
 
 /*
  Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be
- NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
+ NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=SIZE, scheme=PRESET and others.
  */
 int varve_mount(const struct varve_disk *disk,
                 const char *options,
@@ -781,7 +781,7 @@ int varve_sync_dir(const struct varve_volume *volume, const char *path, struct v
 
 /*
  Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be
- NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
+ NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=SIZE, scheme=PRESET and others.
  */
 int varve_mount(const struct varve_disk *disk,
                 const char *options,

@@ -4,7 +4,8 @@ use crate::VARVE_ABI_VERSION;
 use crate::callbacks::{Callbacks, Gate, varve_device};
 use crate::error::{Failure, Outcome, guarded, varve_error};
 use crate::text::{handle, place, text, words};
-use facade::raw::Errno;
+use base::size::Bare;
+use facade::raw::{Errno, options as option};
 use facade::{Disk, Format, Kind};
 use std::ffi::{OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -125,8 +126,8 @@ pub unsafe extern "C" fn varve_disk_bytes(disk: *const varve_disk) -> u64 {
 }
 
 /// Makes a file system: `kind` is ext4, ext3 or f2fs. `options` may be NULL, or several of these
-/// with commas between: label=TEXT, journal=BYTES (0: none), block=BYTES, seed=NUMBER, force
-/// (writes over data).
+/// with commas between: label=TEXT, journal=SIZE (0: none), block=SIZE, seed=NUMBER, force (writes
+/// over data). A size is a number of bytes, or one with k, M, G or T behind it (powers of 1024).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_mkfs(
     disk: *const varve_disk,
@@ -158,18 +159,25 @@ fn format(kind: &str, options: &str) -> Outcome<Format> {
     let mut format = Format::new(kind);
     for item in options.split(',').filter(|item| !item.is_empty()) {
         let (key, value) = item.split_once('=').unwrap_or((item, ""));
-        let number = || {
-            let number = value.parse::<u64>();
-            number.map_err(|_| Failure::invalid(format!("{item}: `{value}` is no number")))
+        let wrong = |allowed: String| Failure::invalid(format!("the option `{item}`: {allowed}"));
+        let size = || {
+            let bytes = base::size::parse(value, Bare::Bytes);
+            bytes.map_err(|e| wrong(format!("it may be {e}")))
         };
-        format = match (key, value) {
-            ("label", _) => format.label(value),
-            ("journal", _) => format.journal_bytes(number()?),
-            ("block", _) => format.block_bytes(u32::try_from(number()?).unwrap_or(u32::MAX)),
-            ("seed", _) => format.seed(number()?),
-            ("force", "") => format.overwrite(true),
+        format = match key {
+            "label" => format.label(value),
+            "journal" => format.journal_bytes(size()?),
+            "block" => format.block_bytes(u32::try_from(size()?).unwrap_or(u32::MAX)),
+            "seed" => format.seed(option::number(value, 0..=u64::MAX).map_err(wrong)?),
+            "force" => {
+                option::switch(value).map_err(wrong)?;
+                format.overwrite(true)
+            }
             _ => {
-                let text = format!("`{item}`; there are: label=, journal=, block=, seed=, force");
+                let text = format!(
+                    "the option `{item}` is unknown; there are: label=TEXT, journal=SIZE, \
+                     block=SIZE, seed=NUMBER, force"
+                );
                 return Err(Failure::invalid(text));
             }
         };

@@ -43,7 +43,7 @@ pub struct varve_space {
 }
 
 /// Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be
-/// NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
+/// NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=SIZE, scheme=PRESET and others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_mount(
     disk: *const varve_disk,

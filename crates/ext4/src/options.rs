@@ -1,9 +1,13 @@
 //! Mount options: typed, and as `key=value,...`.
 
 use base::Nanos;
-use fscore::shell::options::{Common, id, items, split};
+use base::size::Bare;
+use fscore::shell::options::{
+    Common, bad_value, id, items, number, one_of, size, split, switch, unknown, word,
+};
 use fscore::{AccessTimes, Errors, FsError, FsResult};
 use journal::{Choices, Preset, Scheme};
+use std::ops::RangeInclusive;
 
 base::words! {
     /// How file data relates to the journal.
@@ -90,12 +94,12 @@ impl Default for MountOptions {
     }
 }
 
-/// The maximum of data that an fsync may log with its commit, KiB.
-const SMALL_KIB_MAX: u32 = 64;
+/// Data that an fsync may log with its commit, bytes.
+const SMALL_BYTES: RangeInclusive<u64> = 0..=64 << 10;
 
-const KEYS: &str = "data=ordered|writeback|journal, small=KIB (0 to 64), commit-by=caller|task, commit=SECONDS, ro, rw, norecovery, discard, nodiscard, relatime, strictatime, noatime, \
+const KEYS: &str = "data=ordered|writeback|journal, small=SIZE (0 to 64k; a bare number is KiB), commit-by=caller|task, commit=SECONDS, ro, rw, norecovery, discard, nodiscard, relatime, strictatime, noatime, \
                     errors=continue|remount-ro|panic, \
-                    cache=MIB, resuid=UID, resgid=GID";
+                    cache=SIZE (a bare number is MiB), resuid=UID, resgid=GID";
 
 impl MountOptions {
     /// Reads `key=value,...`; an empty text gives the defaults. `commit=0` means the default of 5
@@ -108,9 +112,11 @@ impl MountOptions {
         let mut scheme = Choices::default();
         for item in items(text) {
             let (key, value) = split(item);
-            let refused = |e| FsError::incompatible(format!("mount option `{item}`: {e}"));
-            if !scheme.set(key, value).map_err(refused)? {
-                options.set(key, value).ok_or_else(|| bad(item))?;
+            if scheme.set(key, value).map_err(|e| bad_value(item, e))? {
+                continue;
+            }
+            if !options.set(key, value).map_err(|e| bad_value(item, e))? {
+                return Err(no_such(item));
             }
         }
         if options.no_recovery && !options.read_only {
@@ -127,24 +133,33 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// Sets one; `None` if there is no such option, or its value is not valid.
-    fn set(&mut self, key: &str, value: &str) -> Option<()> {
-        match (key, value) {
-            ("data", _) => self.data = value.parse().ok()?,
-            ("small", _) => {
-                let kib = value.parse::<u32>().ok().filter(|k| *k <= SMALL_KIB_MAX);
-                self.small_bytes = kib? << 10;
+    /// Sets one; false if there is no such option.
+    ///
+    /// # Errors
+    /// What is allowed as its value, if that is not.
+    fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "data" => self.data = word(value)?,
+            "small" => self.small_bytes = size(value, Bare::Kib, SMALL_BYTES)? as u32,
+            "commit-by" => {
+                self.commit_by_caller = match value {
+                    "caller" => true,
+                    "task" => false,
+                    _ => return Err(one_of(&["caller", "task"])),
+                }
             }
-            ("commit-by", "caller") => self.commit_by_caller = true,
-            ("commit-by", "task") => self.commit_by_caller = false,
-            ("commit", _) => self.commit_interval = Some(commit(value)?),
-            ("noload" | "norecovery", "") => self.no_recovery = true,
+            "commit" => self.commit_interval = Some(commit(value)?),
+            "noload" | "norecovery" => {
+                switch(value)?;
+                self.no_recovery = true;
+            }
             // Options that name what this file system always does.
-            ("block_validity" | "delalloc" | "barrier" | "init_itable", "") => {}
-            ("barrier", "1") => {}
-            ("errors", _) => self.errors = Some(value.parse().ok()?),
-            ("resuid", _) => self.reserve_uid = Some(id(value)?),
-            ("resgid", _) => self.reserve_gid = Some(id(value)?),
+            "barrier" if ["", "1"].contains(&value) => {}
+            "barrier" => return Err(one_of(&["1"])),
+            "block_validity" | "delalloc" | "init_itable" => switch(value)?,
+            "errors" => self.errors = Some(word(value)?),
+            "resuid" => self.reserve_uid = Some(id(value)?),
+            "resgid" => self.reserve_gid = Some(id(value)?),
             _ => {
                 let common = Common {
                     read_only: &mut self.read_only,
@@ -152,25 +167,23 @@ impl MountOptions {
                     atime: &mut self.atime,
                     cache_bytes: &mut self.cache_bytes,
                 };
-                common.set(key, value)?;
+                return common.set(key, value);
             }
         }
-        Some(())
+        Ok(true)
     }
 }
 
-fn commit(value: &str) -> Option<Nanos> {
-    match value.parse::<u64>().ok()? {
-        0 => Some(Nanos::from_secs(5)),
-        seconds => (seconds <= 1 << 30).then(|| Nanos::from_secs(seconds)),
-    }
+/// 0 stands for the default.
+fn commit(value: &str) -> Result<Nanos, String> {
+    Ok(match number(value, 0..=1_u64 << 30)? {
+        0 => Nanos::from_secs(5),
+        seconds => Nanos::from_secs(seconds),
+    })
 }
 
-fn bad(item: &str) -> FsError {
-    let scheme = Choices::SYNTAX;
-    FsError::incompatible(format!(
-        "mount option `{item}`; there are: {scheme}, {KEYS}"
-    ))
+fn no_such(item: &str) -> FsError {
+    unknown(item, format_args!("{}, {KEYS}", Choices::SYNTAX))
 }
 
 #[cfg(test)]
@@ -198,21 +211,34 @@ mod tests {
         let o = MountOptions::parse("resuid=1000,resgid=4294967294").expect("valid");
         let reserve = (o.reserve_uid, o.reserve_gid);
         assert_eq!(reserve, (Some(1000), Some(4_294_967_294)));
-        for bad in [
-            "resuid=nobody",
-            "resgid=",
-            "resuid=4294967295",
-            "data=jounral",
-            "small=65",
-            "commit-by=me",
-            "comit=5",
-            "commit=x",
-            "ro=1",
-            "cache=0",
-            "errors=ignore",
+        for (bad, allowed) in [
+            ("resuid=nobody", "a whole number from 0 to 4294967294"),
+            ("resgid=", "a whole number from 0 to 4294967294"),
+            ("resuid=4294967295", "a whole number from 0 to 4294967294"),
+            ("data=jounral", "ordered, writeback or journal"),
+            ("small=65", "from 0 to 64k"),
+            ("small=65k", "from 0 to 64k"),
+            ("commit-by=me", "caller or task"),
+            ("commit=x", "a whole number from 0 to 1073741824"),
+            ("ro=1", "takes no value"),
+            ("barrier=0", "it may be 1"),
+            ("cache=0", "from 1M to 64G"),
+            ("errors=ignore", "continue, remount-ro or panic"),
+            ("comit=5", "is unknown; there are: scheme=jbd2|"),
         ] {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
-            assert!(e.contains(bad) && e.contains("data=ordered|"), "{e}");
+            assert!(
+                e.contains(&format!("`{bad}`")) && e.contains(allowed),
+                "{e}"
+            );
+        }
+    }
+
+    #[test]
+    fn sizes_have_suffixes() {
+        for (text, same) in [("cache=16M", "cache=16"), ("small=64k", "small=64")] {
+            let (a, b) = (MountOptions::parse(text), MountOptions::parse(same));
+            assert_eq!(a.expect("valid"), b.expect("valid"), "{text}");
         }
     }
 

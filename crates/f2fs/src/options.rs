@@ -5,7 +5,9 @@ use crate::file::InPlace;
 use crate::journal::{Guard, Ideas, JournalOptions, Redone, Rounds};
 use crate::mkfs::RING_MIN_BLOCKS;
 use base::{Nanos, UnknownWord};
-use fscore::shell::options::{Common, id, items, split};
+use fscore::shell::options::{
+    Common, bad_value, id, items, number, one_of, split, switch, unknown, word,
+};
 use fscore::{AccessTimes, Errors, FsError, FsResult, ReserveOwner};
 use std::fmt;
 use std::str::FromStr;
@@ -257,14 +259,8 @@ impl FromStr for Scheme {
         let mut scheme = Scheme::of(preset.unwrap_or_default());
         for item in items() {
             match item.split_once('=') {
-                Some(("fsync_mode", mode)) => scheme.fsync = mode.parse()?,
-                Some(("ring", blocks)) => scheme.ring = Some(ring(blocks)?),
-                Some(("guard", guard)) => scheme.guard = guard.parse()?,
-                Some(("rounds", rounds)) => scheme.rounds = rounds.parse()?,
-                Some(("redone", place)) => scheme.redone = place.parse()?,
-                Some(("commit", seconds)) => scheme.commit = Some(interval(seconds)?),
                 Some(("scheme", _)) | None => {}
-                Some((key, value)) if scheme.ideas.set(key, value)? => {}
+                Some((key, value)) if scheme.set(key, value).map_err(|e| refused(item, e))? => {}
                 Some(_) => {
                     let ideas = Ideas::KEYS;
                     return Err(FsError::incompatible(format!(
@@ -279,7 +275,28 @@ impl FromStr for Scheme {
     }
 }
 
+fn refused(item: &str, allowed: String) -> FsError {
+    FsError::incompatible(format!("`{item}` in a scheme of F2FS: {allowed}"))
+}
+
 impl Scheme {
+    /// Sets what is chosen beside the preset; false if there is no such choice.
+    ///
+    /// # Errors
+    /// What is allowed as its value, if that is not.
+    fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "fsync_mode" => self.fsync = word(value)?,
+            "ring" => self.ring = Some(ring(value)?),
+            "guard" => self.guard = word(value)?,
+            "rounds" => self.rounds = word(value)?,
+            "redone" => self.redone = word(value)?,
+            "commit" => self.commit = Some(interval(value)?),
+            _ => return self.ideas.set(key, value),
+        }
+        Ok(true)
+    }
+
     fn check(self) -> FsResult<()> {
         let journal = self.preset.journal().is_some();
         if journal && self.fsync != FsyncMode::Posix {
@@ -298,7 +315,10 @@ impl Scheme {
 }
 
 /// The interval between commits: seconds, or milliseconds with `ms` behind them.
-pub(crate) fn interval(text: &str) -> FsResult<Nanos> {
+///
+/// # Errors
+/// What is allowed, if `text` is not.
+pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
     let (number, unit, most) = match text.strip_suffix("ms") {
         Some(number) => (number, Nanos::from_millis(1), 300_000),
         None => (text, Nanos::from_secs(1), 300),
@@ -306,9 +326,7 @@ pub(crate) fn interval(text: &str) -> FsResult<Nanos> {
     let number = number.parse().ok().filter(|n| (1..=most).contains(n));
     let span = number.map(|n: u64| Nanos(n * unit.0));
     span.ok_or_else(|| {
-        FsError::incompatible(format!(
-            "commit={text}: say a number of seconds from 1 to 300, or of milliseconds, as 250ms"
-        ))
+        "it may be a whole number of seconds from 1 to 300, or of milliseconds, as 250ms".into()
     })
 }
 
@@ -320,13 +338,9 @@ fn interval_text(span: Nanos) -> String {
     }
 }
 
-fn ring(blocks: &str) -> FsResult<u32> {
+fn ring(blocks: &str) -> Result<u32, String> {
     let number = blocks.parse().ok().filter(|&n| n >= RING_MIN_BLOCKS);
-    number.ok_or_else(|| {
-        FsError::incompatible(format!(
-            "ring={blocks}: say a number of blocks, {RING_MIN_BLOCKS} or more"
-        ))
-    })
+    number.ok_or_else(|| format!("it may be a number of blocks, {RING_MIN_BLOCKS} or more"))
 }
 
 /// How to mount.
@@ -406,7 +420,7 @@ impl Default for MountOptions {
 
 const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj|page-journal, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
                     errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
-                    disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=MIB, \
+                    disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=SIZE (a bare number is MiB), \
                     relatime, strictatime, noatime, \
                     reserve_root=BLOCKS, resuid=UID, resgid=GID";
 
@@ -460,38 +474,60 @@ impl MountOptions {
     }
 
     fn set(&mut self, item: &str) -> FsResult<()> {
-        match split(item) {
-            ("scheme", word) => {
-                let preset = preset(word)?;
+        let (key, value) = split(item);
+        let set = self.set_key(key, value);
+        match set.map_err(|allowed| bad_value(item, allowed))? {
+            true => Ok(()),
+            false => Err(no_such(item)),
+        }
+    }
+
+    /// Sets one; false if there is no such option.
+    ///
+    /// # Errors
+    /// What is allowed as its value, if that is not.
+    fn set_key(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "scheme" => {
+                let preset: Preset = word(value)?;
                 self.checkpoint = preset.policy();
                 self.journal = preset.journal();
             }
-            ("fsync_mode", mode) => self.fsync = mode.parse()?,
-            (key, value) => self.set_plain(key, value).ok_or_else(|| bad(item))?,
+            "fsync_mode" => self.fsync = word(value)?,
+            "checkpoint" => {
+                self.checkpoint_disabled = match value {
+                    "enable" => false,
+                    "disable" => true,
+                    _ => return Err(one_of(&["enable", "disable"])),
+                }
+            }
+            "errors" => self.errors = word(value)?,
+            "background_gc" => self.gc = word(value)?,
+            "mode" => {
+                self.lfs = match value {
+                    "adaptive" => false,
+                    "lfs" => true,
+                    _ => return Err(one_of(&["adaptive", "lfs"])),
+                }
+            }
+            "ipu_policy" => self.in_place = Some(InPlace(number(value, 0..=u8::MAX)?)),
+            "reserve_root" => self.reserve_blocks = number(value, 0..=u64::MAX)?,
+            "resuid" => self.reserve_owner.uid = id(value)?,
+            "resgid" => self.reserve_owner.gid = id(value)?,
+            _ => return self.set_switch(key, value),
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Sets one; `None` if there is no such option, or its value is not valid.
-    fn set_plain(&mut self, key: &str, value: &str) -> Option<()> {
-        match (key, value) {
-            ("checkpoint", "enable") => self.checkpoint_disabled = false,
-            ("checkpoint", "disable") => self.checkpoint_disabled = true,
-            ("errors", _) => self.errors = value.parse().ok()?,
-            ("background_gc", _) => self.gc = value.parse().ok()?,
-            ("mode", "adaptive") => self.lfs = false,
-            ("mode", "lfs") => self.lfs = true,
-            ("norecovery" | "disable_roll_forward", "") => self.roll_forward = false,
-            ("inline_data", "") => self.inline_data = true,
-            ("noinline_data", "") => self.inline_data = false,
-            ("inline_dentry", "") => self.inline_dentry = true,
-            ("noinline_dentry", "") => self.inline_dentry = false,
-            ("inline_xattr", "") => self.inline_xattr = true,
-            ("noinline_xattr", "") => self.inline_xattr = false,
-            ("ipu_policy", _) => self.in_place = Some(InPlace(value.parse().ok()?)),
-            ("reserve_root", _) => self.reserve_blocks = value.parse().ok()?,
-            ("resuid", _) => self.reserve_owner.uid = id(value)?,
-            ("resgid", _) => self.reserve_owner.gid = id(value)?,
+    fn set_switch(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "norecovery" | "disable_roll_forward" => self.roll_forward = false,
+            "inline_data" => self.inline_data = true,
+            "noinline_data" => self.inline_data = false,
+            "inline_dentry" => self.inline_dentry = true,
+            "noinline_dentry" => self.inline_dentry = false,
+            "inline_xattr" => self.inline_xattr = true,
+            "noinline_xattr" => self.inline_xattr = false,
             _ => {
                 let common = Common {
                     read_only: &mut self.read_only,
@@ -499,18 +535,19 @@ impl MountOptions {
                     atime: &mut self.atime,
                     cache_bytes: &mut self.cache_bytes,
                 };
-                common.set(key, value)?;
+                return common.set(key, value);
             }
         }
-        Some(())
+        switch(value).map(|()| true)
     }
 }
 
-fn bad(item: &str) -> FsError {
+fn no_such(item: &str) -> FsError {
     let journal = JournalOptions::KEYS;
-    FsError::incompatible(format!(
-        "mount option `{item}`; there are: {KEYS}; with scheme=f2fsj also {journal}"
-    ))
+    unknown(
+        item,
+        format_args!("{KEYS}; with scheme=f2fsj also {journal}"),
+    )
 }
 
 #[cfg(test)]
@@ -532,18 +569,35 @@ mod tests {
             MountOptions::parse("").expect("valid"),
             MountOptions::default()
         );
-        for bad in [
-            "fsync_mode=fast",
-            "ro=1",
-            "cache=0",
-            "errors=ignore",
-            "data=ordered",
-            "reserve_root=1M",
-            "reserve_root=9,resuid=nobody",
+        for (bad, allowed) in [
+            ("fsync_mode=fast", "posix, strict or nobarrier"),
+            ("scheme=emmc", "checkpoint-60, checkpoint-1"),
+            ("ro=1", "takes no value"),
+            ("cache=0", "from 1M to 64G"),
+            ("errors=ignore", "continue, remount-ro or panic"),
+            ("mode=log", "adaptive or lfs"),
+            ("checkpoint=no", "enable or disable"),
+            ("inline_data=1", "takes no value"),
+            ("background_gc=1", "on, off or sync"),
+            ("ipu_policy=x", "a whole number from 0 to 255"),
+            (
+                "data=ordered",
+                "is unknown; there are: scheme=checkpoint-60|",
+            ),
+            ("reserve_root=1M", "a whole number from 0"),
+            ("resuid=nobody", "a whole number from 0 to 4294967294"),
         ] {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
-            assert!(e.contains(bad.rsplit('=').next().expect("some")), "{e}");
+            assert!(
+                e.contains(&format!("`{bad}`")) && e.contains(allowed),
+                "{e}"
+            );
         }
+        let (sized, bare) = (
+            MountOptions::parse("cache=16M"),
+            MountOptions::parse("cache=16"),
+        );
+        assert_eq!(sized.expect("valid"), bare.expect("valid"));
         let o = MountOptions::parse("resgid=8,reserve_root=512,resuid=7").expect("valid");
         assert_eq!(o.reserve_blocks, 512);
         assert_eq!(o.reserve_owner, ReserveOwner { uid: 7, gid: 8 });
@@ -572,9 +626,10 @@ mod tests {
         for (bad, words) in [
             ("emmc", "checkpoint-1"),
             ("checkpoint-60+record=full", "fsync_mode=posix|"),
+            ("f2fsj+guard=x", "ro-bit, magic or none"),
             ("checkpoint-60+ring=64", "f2fsj"),
             ("f2fsj+ring=15", "16 or more"),
-            ("f2fsj+records=blocks", "changes, pages"),
+            ("f2fsj+records=blocks", "changes or pages"),
             ("checkpoint-1+lists=global", "page-journal"),
             ("f2fsj+fsync_mode=strict", "always durable"),
         ] {

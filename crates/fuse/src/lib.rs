@@ -39,7 +39,7 @@ mod server;
 mod session;
 mod source;
 
-pub use options::{Access, Options, Transport, UnknownOption};
+pub use options::{Access, Options, Transport, WrongValue};
 pub use room::Room;
 pub use server::{
     Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount,

@@ -1,14 +1,18 @@
 //! Mount options of the front door, and those of `mount(8)`; all others are left to the file
 //! system.
 
+use base::size::Bare;
 use std::fmt;
 use std::time::Duration;
 use vfs::AccessTimes;
+use vfs::options::{number, one_of, size};
 
 /// Largest request that the kernel sends, bytes (`fs.fuse.max_pages_limit` of 256 pages).
 const MAX_WRITE_BYTES: u32 = 1 << 20;
 /// Two of the largest requests: one is answered while the other is under way.
 const READ_AHEAD_BYTES: u32 = 2 << 20;
+/// The most that can be asked for, bytes.
+const READ_AHEAD_MAX: u64 = 16 << 20;
 /// A worker that waits for an fsync is lost for others, so there are many.
 const THREADS: usize = 16;
 
@@ -68,7 +72,7 @@ pub struct Options {
     pub cached: bool,
     /// Bytes of the largest write request (`max_write=`).
     pub max_write: u32,
-    /// How far the kernel reads ahead, bytes (`readahead=`, in KiB). Only the superuser's mounts
+    /// How far the kernel reads ahead, bytes (`readahead=`; a bare number is KiB). Only the superuser's mounts
     /// get more than 128 KiB.
     pub read_ahead: u32,
     /// Requests that are worked on at the same time (`threads=`).
@@ -111,17 +115,18 @@ impl Default for Options {
     }
 }
 
-/// An option whose value is not valid.
+/// An option whose value is not allowed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnknownOption {
+pub struct WrongValue {
     item: String,
-    there_is: &'static str,
+    /// What is.
+    allowed: String,
 }
 
-impl fmt::Display for UnknownOption {
+impl fmt::Display for WrongValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnknownOption { item, there_is } = self;
-        write!(f, "mount option `{item}`; there is {there_is}")
+        let WrongValue { item, allowed } = self;
+        write!(f, "mount option `{item}`: {allowed}")
     }
 }
 
@@ -146,7 +151,7 @@ impl Options {
     ///
     /// # Errors
     /// An option with an invalid value, by name.
-    pub fn parse(text: &str) -> Result<Options, UnknownOption> {
+    pub fn parse(text: &str) -> Result<Options, WrongValue> {
         let mut options = Options::default();
         for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
             if !options.set_flag(item) && !options.set_value(item)? {
@@ -160,7 +165,7 @@ impl Options {
     ///
     /// # Errors
     /// As [`Options::parse`].
-    pub fn with(&self, text: &str) -> Result<Options, UnknownOption> {
+    pub fn with(&self, text: &str) -> Result<Options, WrongValue> {
         let mut options = self.clone();
         let there = |rest: &[String], item: &str| rest.iter().position(|old| key(old) == key(item));
         for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
@@ -241,45 +246,37 @@ impl Options {
         }
     }
 
-    fn set_value(&mut self, item: &str) -> Result<bool, UnknownOption> {
+    fn set_value(&mut self, item: &str) -> Result<bool, WrongValue> {
         let (key, value) = item.split_once('=').unwrap_or((item, ""));
-        let bad = |there_is| UnknownOption {
+        let bad = |allowed| WrongValue {
             item: item.to_string(),
-            there_is,
+            allowed,
         };
         match key {
             "max_write" => {
-                let there_is = "max_write=BYTES, 4096 to 1048576";
-                let bytes = value.parse().ok();
-                let bytes = bytes.filter(|n| (4096..=MAX_WRITE_BYTES).contains(n));
-                self.max_write = bytes.ok_or_else(|| bad(there_is))?;
+                let range = 4096..=u64::from(MAX_WRITE_BYTES);
+                let bytes = size(value, Bare::Bytes, range).map_err(bad)?;
+                self.max_write = bytes as u32;
             }
             "transport" => {
                 self.transport = match value {
                     "auto" => Transport::Auto,
                     "uring" => Transport::Uring,
                     "dev" => Transport::Device,
-                    _ => return Err(bad("transport=auto, uring or dev")),
+                    _ => return Err(bad(one_of(&["auto", "uring", "dev"]))),
                 };
             }
             "queue_depth" => {
-                let depth = value.parse().ok();
-                let depth = depth.filter(|n| (2..=QUEUE_DEPTH_MAX).contains(n));
-                self.queue_depth = depth.ok_or_else(|| bad("queue_depth=N, 2 to 64"))?;
+                self.queue_depth = number(value, 2..=QUEUE_DEPTH_MAX).map_err(bad)?;
             }
             "readahead" => {
-                let there_is = "readahead=KIB, 0 to 16384";
-                let kib = value.parse::<u32>().ok().filter(|n| *n <= 16_384);
-                self.read_ahead = kib.ok_or_else(|| bad(there_is))? << 10;
+                let bytes = size(value, Bare::Kib, 0..=READ_AHEAD_MAX).map_err(bad)?;
+                self.read_ahead = bytes as u32;
             }
-            "threads" => {
-                let threads = value.parse().ok().filter(|n| (1..=256).contains(n));
-                self.threads = threads.ok_or_else(|| bad("threads=NUMBER, 1 to 256"))?;
-            }
+            "threads" => self.threads = number(value, 1..=256).map_err(bad)?,
             "attr_timeout" => {
-                let there_is = "attr_timeout=SECONDS, 0 to 86400";
-                let secs = value.parse().ok().filter(|s| *s <= 86_400);
-                self.attr_timeout = Duration::from_secs(secs.ok_or_else(|| bad(there_is))?);
+                let secs = number(value, 0..=86_400).map_err(bad)?;
+                self.attr_timeout = Duration::from_secs(secs);
             }
             "errors" => self.errors = Some(value.to_string()),
             "fsname" | "subtype" | "comment" | "uhelper" | "helper" | "user" => {}
@@ -322,6 +319,8 @@ mod tests {
         assert_eq!(differs("queue_depth=4"), Some("`transport=`"));
         assert_eq!(differs("transport=uring"), Some("`queue_depth=`"));
         assert_eq!(Options::parse("").expect("valid"), Options::default());
+        let sized = Options::parse("max_write=128k,readahead=64k").expect("valid");
+        assert_eq!((sized.max_write, sized.read_ahead), (131_072, 65_536));
     }
 
     #[test]
@@ -329,15 +328,18 @@ mod tests {
         for bad in [
             "threads=0",
             "max_write=2M",
+            "max_write=1k",
             "attr_timeout=-1",
             "threads",
             "readahead=x",
+            "readahead=17M",
             "transport=tcp",
             "queue_depth=1",
             "queue_depth=65",
         ] {
             let text = Options::parse(bad).expect_err(bad).to_string();
-            assert!(text.contains(&format!("`{bad}`")), "{text}");
+            let named = text.contains(&format!("`{bad}`: it may be "));
+            assert!(named, "{text}");
         }
     }
 }

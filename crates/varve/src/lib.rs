@@ -83,6 +83,7 @@ pub mod crash_test {
 /// What languages other than Rust need of the mount: paths as any bytes, flags as in `open(2)`.
 #[doc(hidden)]
 pub mod raw {
+    pub use vfs::options;
     pub use vfs::{Attr, DirEntry, Errno, File, FileKind, FsError, OpenFlags, RenameMode, Vfs};
     pub use vfs::{SetAttr, TimeSet};
 }

@@ -67,7 +67,7 @@ pub struct NotUnmounted {
 
 impl Volume {
     /// Mounts the file system on `disk`, and recovers it if it was not unmounted. `options` are
-    /// those of `varve mount -o`: `ro`, `commit=5`, `cache=1` (MiB), `scheme=emmc`; none: "".
+    /// those of `varve mount -o`: `ro`, `commit=5`, `cache=1M`, `scheme=emmc`; none: "".
     ///
     /// # Errors
     /// [`Error::NotFormatted`], [`Error::Mounted`], [`Error::Options`] with the options that there

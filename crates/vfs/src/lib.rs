@@ -43,6 +43,7 @@ mod mount;
 
 pub use file::File;
 pub use flags::OpenFlags;
+pub use fscore::shell::options;
 pub use fscore::{
     Accepted, AccessTimes, Attr, Caller, Creds, DirEntry, Errno, ErrorSeen, FallocateMode,
     FileFlags, FileKind, FileSystem, FsError, FsResult, FsStat, NoAccessTime, RenameMode,

@@ -1,5 +1,6 @@
 //! Options for the use of a file or block device of the host, and the errors of opening it.
 
+use base::size::{Bare, parse};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -29,7 +30,7 @@ impl FromStr for HostIo {
             "uring" => Ok(HostIo::Uring),
             "sync" => Ok(HostIo::Sync),
             "mmc" => Ok(HostIo::Mmc),
-            _ => Err(format!("io={text}; there are: auto, uring, sync, mmc")),
+            _ => Err("it may be auto, uring, sync or mmc".into()),
         }
     }
 }
@@ -55,7 +56,7 @@ pub struct HostOptions {
 impl HostOptions {
     /// The options that [`HostOptions::set`] takes, for messages.
     pub const SYNTAX: &'static str =
-        "direct, nodirect, io=auto|uring|sync|mmc, offset=BYTES, sizelimit=BYTES";
+        "direct, nodirect, io=auto|uring|sync|mmc, offset=SIZE, sizelimit=SIZE";
 
     /// To read only.
     pub fn read() -> HostOptions {
@@ -71,16 +72,19 @@ impl HostOptions {
     }
 
     /// Takes one `key` or `key=value` of a list of mount options; answers false for options that
-    /// are not defined here. `offset` and `sizelimit` are bytes, as those of mount(8).
+    /// are not defined here. A bare number of `offset` and `sizelimit` is bytes, as in mount(8).
     ///
     /// # Errors
     /// The value is not valid.
     pub fn set(&mut self, item: &str) -> Result<bool, String> {
-        let bytes = |text: &str| text.parse().map_err(|_| format!("{item}: say bytes"));
+        let wrong = |allowed: String| format!("mount option `{item}`: {allowed}");
+        let bytes =
+            |text: &str| parse(text, Bare::Bytes).map_err(|e| wrong(format!("it may be {e}")));
         match item.split_once('=').unwrap_or((item, "")) {
             ("direct", "") => self.direct = true,
             ("nodirect", "") => self.direct = false,
-            ("io", how) => self.io = how.parse()?,
+            ("direct" | "nodirect", _) => return Err(wrong("it takes no value".into())),
+            ("io", how) => self.io = how.parse().map_err(wrong)?,
             ("offset", text) => self.offset = bytes(text)?,
             ("sizelimit", text) => self.size = Some(bytes(text)?),
             _ => return Ok(false),

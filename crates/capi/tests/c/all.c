@@ -70,12 +70,17 @@ static void files(const char *image) {
     WANT(-EINVAL, "format the disk", varve_mount(disk, NULL, &volume, &why));
     WANT(-EINVAL, "there are: ext4", varve_mkfs(disk, "ntfs", NULL, &why));
     WANT(-EINVAL, "colour=red", varve_mkfs(disk, "ext4", "colour=red", &why));
-    WANT(-EINVAL, "is no number", varve_mkfs(disk, "ext4", "journal=big", &why));
-    OK(varve_mkfs(disk, "ext4", "label=from-c,journal=4194304", &why));
+    WANT(-EINVAL, "`colour=red` is unknown; there are: label=", varve_mkfs(disk, "ext4", "colour=red", &why));
+    WANT(-EINVAL, "`journal=big`: it may be a whole number of bytes", varve_mkfs(disk, "ext4", "journal=big", &why));
+    WANT(-EINVAL, "`seed=x`: it may be a whole number from 0", varve_mkfs(disk, "ext4", "seed=x", &why));
+    WANT(-EINVAL, "`force=1`: it takes no value", varve_mkfs(disk, "ext4", "force=1", &why));
+    WANT(-EINVAL, "3072", varve_mkfs(disk, "ext4", "block=3k", &why));
+    OK(varve_mkfs(disk, "ext4", "label=from-c,journal=4M,block=4k", &why));
     WANT(-EEXIST, "holds data", varve_mkfs(disk, "ext4", "", &why));
     OK(varve_mkfs(disk, "ext4", "label=from-c,force", &why));
     WANT(-EINVAL, "speed=max", varve_mount(disk, "speed=max", &volume, &why));
-    OK(varve_mount(disk, "commit=1", &volume, &why));
+    WANT(-EINVAL, "`cache=0`: it may be", varve_mount(disk, "cache=0", &volume, &why));
+    OK(varve_mount(disk, "commit=1,cache=16M", &volume, &why));
     WANT(-EBUSY, "is mounted", varve_disk_close(disk, &why));
     WANT(-EBUSY, "is mounted", varve_fsck(disk, false, &check, &why));
 

@@ -113,8 +113,13 @@ mod tests {
             "commit=7,ro,relatime,errors=remount-ro"
         );
         let e = words(Fs::Ext3, "offset=x").unwrap_err();
-        assert!(e.contains("offset=x"), "{e}");
-        let (host, _) = of_host(&Options::parse("direct,offset=4096").unwrap()).unwrap();
+        assert!(
+            e.contains("`offset=x`: it may be a whole number of bytes"),
+            "{e}"
+        );
+        let e = words(Fs::Ext3, "direct=1").unwrap_err();
+        assert!(e.contains("`direct=1`: it takes no value"), "{e}");
+        let (host, _) = of_host(&Options::parse("direct,offset=4k").unwrap()).unwrap();
         assert!(host.direct && host.write && host.offset == 4096);
     }
 }

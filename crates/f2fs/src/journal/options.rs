@@ -2,7 +2,8 @@
 
 use super::Ideas;
 use base::Nanos;
-use fscore::{FsError, FsResult};
+use fscore::FsResult;
+use fscore::shell::options::{bad_value, number, split, word};
 
 base::words! {
     /// The guard: what keeps other software from writing to a volume whose journal may hold changes
@@ -88,28 +89,19 @@ impl JournalOptions {
     /// Sets one, as `key=value`; false if the key is none of the journal's.
     ///
     /// # Errors
-    /// A value that is none.
+    /// A value that is not allowed.
     pub(crate) fn set_item(&mut self, item: &str) -> FsResult<bool> {
-        let (key, value) = item.split_once('=').unwrap_or((item, ""));
-        self.set(key, value)
+        let (key, value) = split(item);
+        self.set(key, value).map_err(|e| bad_value(item, e))
     }
 
-    fn set(&mut self, key: &str, value: &str) -> FsResult<bool> {
-        let number = |range: std::ops::RangeInclusive<u32>| {
-            let n = value.parse().ok().filter(|n| range.contains(n));
-            n.ok_or_else(|| {
-                let (least, most) = (range.start(), range.end());
-                FsError::incompatible(format!(
-                    "mount option `{key}={value}`: say a number from {least} to {most}"
-                ))
-            })
-        };
-        match (key, value) {
-            ("commit", _) => self.commit = crate::options::interval(value)?,
-            ("jlow", _) => self.low_percent = number(5..=95)?,
-            ("guard", _) => self.guard = value.parse()?,
-            ("rounds", _) => self.rounds = value.parse()?,
-            ("redone", _) => self.redone = value.parse()?,
+    fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        match key {
+            "commit" => self.commit = crate::options::interval(value)?,
+            "jlow" => self.low_percent = number(value, 5..=95)?,
+            "guard" => self.guard = word(value)?,
+            "rounds" => self.rounds = word(value)?,
+            "redone" => self.redone = word(value)?,
             _ => return self.ideas.set(key, value),
         }
         Ok(true)
@@ -151,11 +143,27 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         for (bad, words) in [
-            ("scheme=f2fsj,guard=lock", "ro-bit, magic, none"),
-            ("scheme=f2fsj,commit=0", "from 1 to 300"),
-            ("scheme=f2fsj,rounds=3", "1, 2"),
-            ("scheme=f2fsj,redone=never", "ring, home"),
-            ("scheme=f2fsj,jlow=96", "from 5 to 95"),
+            (
+                "scheme=f2fsj,guard=lock",
+                "`guard=lock`: it may be ro-bit, magic or none",
+            ),
+            (
+                "scheme=f2fsj,commit=0",
+                "`commit=0`: it may be a whole number of seconds from 1 to 300",
+            ),
+            ("scheme=f2fsj,rounds=3", "`rounds=3`: it may be 1 or 2"),
+            (
+                "scheme=f2fsj,redone=never",
+                "`redone=never`: it may be ring or home",
+            ),
+            (
+                "scheme=f2fsj,jlow=96",
+                "`jlow=96`: it may be a whole number from 5 to 95",
+            ),
+            (
+                "scheme=f2fsj,switch=on",
+                "`switch=on`: it may be open or wait",
+            ),
             ("scheme=f2fsj,commit=ms", "as 250ms"),
             ("commit=5", "scheme=f2fsj"),
             ("scheme=checkpoint-1,guard=none", "scheme=f2fsj"),

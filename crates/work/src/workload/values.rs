@@ -4,6 +4,7 @@
 //! everywhere and an error names what would be valid.
 
 use base::UnknownWord;
+use base::size::{Bare, within};
 use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
@@ -114,24 +115,13 @@ pub(super) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, Spec
     })
 }
 
-/// Parses bytes, with `k` or `m` behind the number for KiB and MiB.
+/// Parses bytes, as [`base::size`] reads them.
 pub(super) fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'm') => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    let parsed = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    parsed
-        .filter(|n| range.contains(n))
-        .ok_or_else(|| SpecError::Value {
-            given: text.into(),
-            valid: format!(
-                "bytes from {} to {}, as 512, 4k or 16m",
-                size_text(*range.start()),
-                size_text(*range.end())
-            ),
-        })
+    let (least, most) = (size_text(*range.start()), size_text(*range.end()));
+    within(text, Bare::Bytes, range).map_err(|_| SpecError::Value {
+        given: text.into(),
+        valid: format!("bytes from {least} to {most}, as 512, 4k or 16m"),
+    })
 }
 
 /// The shortest text that [`size`] reads as `bytes`.

@@ -4,7 +4,7 @@
 //! in the log, one list under one lock, operations that wait while a transaction is closed, and an
 //! apply that writes what the log holds.
 
-use fscore::{FsError, FsResult};
+use fscore::shell::options::one_of;
 use std::fmt;
 
 /// Which of the four ideas the journal has: each field is true if its idea is used.
@@ -58,8 +58,8 @@ impl Ideas {
     /// Sets one; false if the key is none of these.
     ///
     /// # Errors
-    /// A value that is none.
-    pub(crate) fn set(&mut self, key: &str, value: &str) -> FsResult<bool> {
+    /// What is allowed as its value, if that is not.
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
         let (place, left_in, left_out) = match key {
             "records" => (&mut self.change_records, "changes", "pages"),
             "lists" => (&mut self.inode_lists, "inode", "global"),
@@ -70,11 +70,7 @@ impl Ideas {
         match value {
             v if v == left_in => *place = true,
             v if v == left_out => *place = false,
-            _ => {
-                return Err(FsError::incompatible(format!(
-                    "`{key}={value}`; there are: {left_in}, {left_out}"
-                )));
-            }
+            _ => return Err(one_of(&[left_in, left_out])),
         }
         Ok(true)
     }
