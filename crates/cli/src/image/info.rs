@@ -5,7 +5,7 @@ use crate::failure::{Failure, failed};
 use crate::fsck::open;
 use crate::out::{say, say_json};
 use base::plain;
-use rig::inspect::{self, Section};
+use rig::inspect::{self, Row, Section};
 use serde_json::{Map, Value};
 
 /// Runs `varve info`.
@@ -23,13 +23,7 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
 pub fn show(sections: &[Section], json: bool) -> Result<(), Failure> {
     if json {
         let object: Map<String, Value> = (sections.iter())
-            .map(|s| {
-                let rows = s
-                    .rows
-                    .iter()
-                    .map(|(k, v)| (k.clone(), Value::from(v.as_str())));
-                (s.title.clone(), Value::Object(rows.collect()))
-            })
+            .map(|s| (s.key.clone(), fields(&s.rows)))
             .collect();
         return say_json(&Value::Object(object));
     }
@@ -38,12 +32,21 @@ pub fn show(sections: &[Section], json: bool) -> Result<(), Failure> {
         let width = section
             .rows
             .iter()
-            .map(|(name, _)| name.len())
+            .map(|row| row.name.len())
             .max()
             .unwrap_or(0);
-        for (name, value) in &section.rows {
-            say(&format!("  {name:width$}  {}\n", plain::line(value)))?;
+        for Row { name, words, .. } in &section.rows {
+            say(&format!("  {name:width$}  {}\n", plain::line(words)))?;
         }
     }
     Ok(())
+}
+
+/// A structure as an object of JSON.
+fn fields(rows: &[Row]) -> Value {
+    let fields = rows.iter().map(|row| {
+        let value = serde_json::to_value(&row.value).expect("plain data serialises");
+        (row.key(), value)
+    });
+    Value::Object(fields.collect())
 }

@@ -1,6 +1,5 @@
 //! Describes ext4 and ext3.
 
-use super::date::moment;
 use super::{Section, corrupt, uuid};
 use crate::VolumeError;
 use base::Ino;
@@ -40,9 +39,10 @@ fn text(bytes: &[u8]) -> String {
 pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>, VolumeError> {
     let sb = superblock(file)?;
     let kind = crate::kind_of(file)?.map_or("", |kind| kind.word());
-    let mut s = Section::new(format!("{kind} superblock"));
-    s.row("label", text(sb.label()))
-        .row("uuid", uuid(sb.uuid()))
+    let mut s = Section::new(format!("{kind} superblock"), "superblock");
+    s.text("kind", kind)
+        .text("label", text(sb.label()))
+        .text("uuid", uuid(sb.uuid()))
         .row("compatible features", format!("{:?}", sb.compat()))
         .row("incompatible features", format!("{:?}", sb.incompat()))
         .row(
@@ -53,20 +53,20 @@ pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>,
         .row("block bytes", sb.block_bytes())
         .row("blocks", sb.blocks_count())
         .row("blocks free", sb.free_blocks())
-        .row("blocks reserved for the superuser", sb.reserved_blocks())
-        .row("and for user", sb.reserved_uid())
-        .row("and for group", sb.reserved_gid())
+        .row("blocks reserved", sb.reserved_blocks())
+        .row("reserve user id", sb.reserved_uid())
+        .row("reserve group id", sb.reserved_gid())
         .row("inodes", sb.inodes_count())
         .row("inodes free", sb.free_inodes())
         .row("inode bytes", sb.inode_bytes())
         .row("groups", sb.groups_count())
         .row("journal inode", sb.journal_ino())
-        .row("last mounted at", text(sb.last_mounted()))
-        .row("made", moment(sb.mkfs_time()))
-        .row("mounted", moment(sb.mount_time()))
-        .row("written", moment(sb.write_time()));
+        .text("last mounted at", text(sb.last_mounted()))
+        .moment("made", sb.mkfs_time())
+        .moment("mounted", sb.mount_time())
+        .moment("written", sb.write_time());
     if sb.compat().has(Compat::HAS_JOURNAL) && sb.journal_ino().0 == 0 {
-        s.row("journal uuid", uuid(sb.journal_uuid()));
+        s.text("journal uuid", uuid(sb.journal_uuid()));
     }
     let mut sections = vec![s];
     if let Some(journal) = journal {
@@ -85,19 +85,22 @@ fn external(file: &HostFile) -> Result<Section, VolumeError> {
     let log = head.get(at..).unwrap_or_default();
     let log = ondisk::jbd2::Superblock::parse(log).map_err(corrupt)?;
     let users: Vec<String> = log.users().into_iter().map(uuid).collect();
-    let mut s = Section::new("external journal".to_string());
-    s.row("uuid", uuid(device.uuid))
+    let mut s = Section::new("external journal", "external_journal");
+    let ring = (log.first(), log.log_end());
+    s.text("uuid", uuid(device.uuid))
         .row("block bytes", device.block_bytes)
         .row("blocks", log.blocks_count())
-        .row("ring", format!("{}..{}", log.first(), log.log_end()))
-        .row(
-            "features",
-            format!("{:?} {:?}", log.compat(), log.incompat()),
+        .place(
+            "ring",
+            format!("{}..{}", ring.0, ring.1),
+            &[("first_block", ring.0.into()), ("end_block", ring.1.into())],
         )
+        .row("compatible features", format!("{:?}", log.compat()))
+        .row("incompatible features", format!("{:?}", log.incompat()))
         .row("next transaction", log.sequence())
         .row("empty", log.is_clean())
         .row("error", log.errno())
-        .row("users", users.join(" "));
+        .list("users", users);
     Ok(s)
 }
 
@@ -119,25 +122,26 @@ pub fn inode(file: &HostFile, ino: u32) -> Result<Vec<Section>, VolumeError> {
     let mut bytes = vec![0; sb.inode_bytes()];
     read(file, &mut bytes, at, "inode table")?;
     let inode = Inode::parse(&bytes, sb.inode_bytes()).map_err(corrupt)?;
-    let mut s = Section::new(format!(
-        "inode {ino}, group {}, byte {at} of the image",
-        place.group
-    ));
-    s.row("mode", format!("{:#o}", inode.mode()))
+    let mut s = Section::new(format!("inode {ino}"), "inode");
+    s.row("number", ino)
+        .row("group", place.group)
+        .row("byte of the image", at)
+        .text("mode", format!("{:#o}", inode.mode()))
         .row("links", inode.links())
-        .row("owner", format!("{}:{}", inode.uid(), inode.gid()))
-        .row("size", inode.size())
+        .row("user id", inode.uid())
+        .row("group id", inode.gid())
+        .row("size bytes", inode.size())
         .row("flags", format!("{:?}", inode.flags()))
         .row("generation", inode.generation())
-        .row("accessed", format!("{:?}", inode.access_time()))
-        .row("changed", format!("{:?}", inode.change_time()))
-        .row("modified", format!("{:?}", inode.modify_time()))
-        .row("made", format!("{:?}", inode.create_time()))
+        .text("accessed", format!("{:?}", inode.access_time()))
+        .text("changed", format!("{:?}", inode.change_time()))
+        .text("modified", format!("{:?}", inode.modify_time()))
+        .text("made", format!("{:?}", inode.create_time()))
         .row("block of attributes", inode.xattr_block());
     let words = inode.block_area().chunks(16);
     for (i, words) in words.enumerate() {
         let hex: Vec<String> = words.iter().map(|b| format!("{b:02x}")).collect();
-        s.row(&format!("block area +{}", i * 16), hex.join(" "));
+        s.text(&format!("block area +{}", i * 16), hex.join(" "));
     }
     Ok(vec![s])
 }

@@ -51,26 +51,24 @@ fn pack(file: &HostFile, geo: &Geometry, second: bool) -> Result<Checkpoint, Vol
 /// Describes the superblock and the checkpoint in force.
 pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     let (sb, geo, copy) = superblock(file)?;
-    let mut s = Section::new(format!("f2fs superblock (copy {copy})"));
-    s.row("label", sb.label())
-        .row("uuid", uuid(sb.uuid()))
+    let mut s = Section::new(format!("f2fs superblock (copy {copy})"), "superblock");
+    s.text("kind", "f2fs")
+        .row("copy", copy)
+        .text("label", sb.label())
+        .text("uuid", uuid(sb.uuid()))
         .row("features", format!("{:?}", sb.features()))
-        .row(
+        .text(
             "made or checked by",
             String::from_utf8_lossy(sb.version()).trim_end_matches('\0'),
         )
-        .row("journal", region(&sb))
+        .text("journal", region(&sb))
         .debug(&geo);
     let in_force = newest(file, &geo);
     let mut sections = vec![s];
     sections.extend(journal(file, &sb)?);
     match in_force {
         Ok((cp, second)) => {
-            let name = match second {
-                true => "second pack, in force",
-                false => "first pack, in force",
-            };
-            let mut s = describe(&cp, name);
+            let mut s = describe(&cp, second, true);
             if let Some(applied) = cp.applied(&sb.uuid()) {
                 s.row("epochs of the journal in it, up to", applied);
             }
@@ -102,20 +100,20 @@ fn region(sb: &Superblock) -> String {
 /// The region of the journal, if there is one, what guards it, and the newer one of its
 /// superblocks.
 fn journal(file: &HostFile, sb: &Superblock) -> Result<Option<Section>, VolumeError> {
-    let mut s = Section::new("journal (F2FSJ)");
+    let mut s = Section::new("journal (F2FSJ)", "journal");
     let area = match sb.journal() {
         Ok(None) => return Ok(None),
         Ok(Some(area)) => area,
         Err(e) => {
-            s.row("unusable", e);
+            s.text("unusable", e);
             return Ok(Some(s));
         }
     };
     let ro = sb.features().has(Features::RO);
     s.row("first block", area.start)
         .row("blocks", area.blocks)
-        .row("uuid", uuid(area.uuid))
-        .row(
+        .text("uuid", uuid(area.uuid))
+        .text(
             "guard",
             match (sb.is_hidden(), ro) {
                 (true, _) => "magic: hidden from others",
@@ -134,12 +132,12 @@ fn journal(file: &HostFile, sb: &Superblock) -> Result<Option<Section>, VolumeEr
                 .row("tail: block of the ring", found.tail)
                 .row("tail: epoch", found.tail_epoch)
                 .row("behind checkpoint version", found.checkpoint_version)
-                .row("incarnation", format!("{:016x}", found.incarnation));
+                .text("incarnation", format!("{:016x}", found.incarnation));
         }
         Err(faults) => {
             let [first, second] = *faults;
-            s.row("superblock 0, unusable", first)
-                .row("superblock 1, unusable", second);
+            s.text("superblock 0, unusable", first)
+                .text("superblock 1, unusable", second);
         }
     }
     Ok(Some(s))
@@ -148,26 +146,39 @@ fn journal(file: &HostFile, sb: &Superblock) -> Result<Option<Section>, VolumeEr
 /// Describes both checkpoint packs.
 pub fn checkpoints(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     let (_, geo, _) = superblock(file)?;
-    let both = [(false, "first pack"), (true, "second pack")];
-    let sections = both.map(|(second, name)| match pack(file, &geo, second) {
+    let sections = [false, true].map(|second| match pack(file, &geo, second) {
         Ok(cp) => {
-            let mut s = describe(&cp, name);
+            let mut s = describe(&cp, second, false);
             for (nid, entry) in nat_journal(file, &geo, &cp, second).unwrap_or_default() {
                 s.row(&format!("NAT journal: node {nid}"), format!("{entry:?}"));
             }
             s
         }
         Err(e) => {
-            let mut s = Section::new(name);
-            s.row("unusable", e);
+            let (name, key) = pack_name(second);
+            let mut s = Section::new(name, key);
+            s.text("unusable", e);
             s
         }
     });
     Ok(sections.into())
 }
 
-fn describe(cp: &Checkpoint, name: &str) -> Section {
-    let mut s = Section::new(format!("checkpoint: {name}"));
+/// The name of a pack, and its key for programs.
+fn pack_name(second: bool) -> (&'static str, &'static str) {
+    match second {
+        true => ("second pack", "checkpoint_second_pack"),
+        false => ("first pack", "checkpoint_first_pack"),
+    }
+}
+
+fn describe(cp: &Checkpoint, second: bool, in_force: bool) -> Section {
+    let (name, key) = pack_name(second);
+    let title = match in_force {
+        true => format!("checkpoint: {name}, in force"),
+        false => format!("checkpoint: {name}"),
+    };
+    let mut s = Section::new(title, key);
     s.row("version", cp.version())
         .row("flags", format!("{:?}", cp.flags()))
         .row("blocks of the pack", cp.pack_blocks())
@@ -187,7 +198,11 @@ fn describe(cp: &Checkpoint, name: &str) -> Section {
             cp.cur_segno(log),
             cp.cur_blkoff(log)
         );
-        s.row(&format!("log {log:?}"), place);
+        let numbers = [
+            ("segment", u64::from(cp.cur_segno(log))),
+            ("block", u64::from(cp.cur_blkoff(log))),
+        ];
+        s.place(&format!("log {log:?}"), place, &numbers);
     }
     s
 }
@@ -237,20 +252,20 @@ pub fn inode(file: &HostFile, ino: u32) -> Result<Vec<Section>, VolumeError> {
             NatEntry::get(&block(file, u64::from(geo.nat_addr(off, other).0))?, index)
         }
     };
-    let mut s = Section::new(format!("node {ino}"));
+    let mut s = Section::new(format!("node {ino}"), "node");
     s.debug(&entry);
     if entry.addr == BlockAddr::NULL || !geo.is_main(entry.addr) {
-        s.row("state", "not in use");
+        s.text("state", "not in use");
         return Ok(vec![s]);
     }
     let bytes = block(file, u64::from(entry.addr.0))?;
-    let mut foot = Section::new("footer");
+    let mut foot = Section::new("footer", "footer");
     foot.debug(&footer(&bytes));
     let mut sections = vec![s, foot];
     if footer(&bytes).is_inode() {
         let fields = InodeFields::parse(&bytes, sb.features()).map_err(corrupt)?;
-        let mut s = Section::new("inode");
-        s.row("mode, octal", format!("{:#o}", fields.mode))
+        let mut s = Section::new("inode", "inode");
+        s.text("mode, octal", format!("{:#o}", fields.mode))
             .debug(&fields);
         sections.push(s);
     }

@@ -6,66 +6,16 @@ mod date;
 mod ext;
 mod f2fs;
 mod ring;
+mod section;
 
 pub use date::date;
+pub use section::{Datum, Row, Section};
 
 use crate::{Fs, VolumeError, kind_of};
 use base::BLOCK_BYTES;
 use blockdev::HostFile;
 use ondisk::Corrupt;
-use std::fmt::{Debug, Display};
 use vfs::FsError;
-
-/// The description of one structure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// The name of the structure.
-    pub title: String,
-    /// Fields and values.
-    pub rows: Vec<(String, String)>,
-}
-
-impl Section {
-    fn new(title: impl Into<String>) -> Section {
-        Section {
-            title: title.into(),
-            rows: Vec::new(),
-        }
-    }
-
-    fn row(&mut self, name: &str, value: impl Display) -> &mut Section {
-        self.rows.push((name.into(), value.to_string()));
-        self
-    }
-
-    /// The fields of a plain value, one a row.
-    fn debug(&mut self, value: &impl Debug) -> &mut Section {
-        // What the row is in: names of the fields around it, and how many of a list came before.
-        let mut around: Vec<(String, usize)> = Vec::new();
-        for line in format!("{value:#?}").lines().skip(1) {
-            let line = line.trim().trim_end_matches(',');
-            if line.starts_with(['}', ']', ')']) {
-                around.pop();
-                continue;
-            }
-            let (name, rest) = match (line.split_once(": "), around.last_mut()) {
-                (Some((name, rest)), _) => (name.to_string(), rest),
-                (None, Some((_, count))) => {
-                    *count += 1;
-                    ((*count - 1).to_string(), line)
-                }
-                (None, None) => (line.to_string(), ""),
-            };
-            let path = around.iter().map(|(name, _)| format!("{name}."));
-            let whole = path.collect::<String>() + &name;
-            match rest.ends_with(['{', '[', '(']) {
-                true => around.push((name, 0)),
-                false => drop(self.row(&whole, rest)),
-            }
-        }
-        self
-    }
-}
 
 /// Describes what an image holds: the superblock, and for F2FS the checkpoint in force.
 ///
@@ -150,37 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_becomes_rows() {
-        #[derive(Debug)]
-        #[allow(dead_code)]
-        struct Inner {
-            secs: u32,
-        }
-        #[derive(Debug)]
-        #[allow(dead_code)]
-        struct Value {
-            count: u32,
-            inner: Inner,
-            list: [u8; 2],
-            name: &'static str,
-        }
-        let mut section = Section::new("x");
-        section.debug(&Value {
-            count: 3,
-            inner: Inner { secs: 4 },
-            list: [5, 6],
-            name: "a: b",
-        });
-        assert_eq!(
-            section.rows,
-            [
-                ("count".into(), "3".into()),
-                ("inner.secs".into(), "4".into()),
-                ("list.0".into(), "5".into()),
-                ("list.1".into(), "6".into()),
-                ("name".into(), "\"a: b\"".into())
-            ]
-        );
+    fn a_uuid_has_its_dashes() {
         assert_eq!(uuid([0xAB; 16]), "abababab-abab-abab-abab-abababababab");
     }
 }
