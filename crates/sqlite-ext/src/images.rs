@@ -1,6 +1,7 @@
 //! The images that are mounted for the process (sqlite-ext-E4).
 
 use crate::api::Api;
+use crate::making::{self, Before};
 use crate::name::Name;
 use crate::said;
 use crate::share::{ENDED, Listener, Session, connect, wait_for_gone, why_protected};
@@ -8,10 +9,9 @@ use crate::uri::Wish;
 use rt::Mutex;
 use sqlite_vfs::{Mount, Options, ffi};
 use std::ffi::c_int;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use varve::{Disk, Error, Format, Kind, Volume};
+use varve::{Disk, Error, Volume};
 
 /// Held while an image is mounted or unmounted, so that whoever opens one that is being unmounted
 /// waits for the end of that.
@@ -55,6 +55,8 @@ struct Image {
     mount: Arc<Mount>,
     /// Files of SQLite, calls that are using it, and other processes.
     users: usize,
+    /// What the file was, until something in the image is open: then the image stays.
+    made: Option<Before>,
     /// Lets other processes in.
     listener: Option<Listener>,
 }
@@ -145,7 +147,7 @@ fn mount_here(api: Api, image: &Path, wish: &Wish) -> Result<Home, Refusal> {
     }
     let mounted = mounted(api, image, wish);
     let mounted = mounted.map_err(|e| Refusal {
-        is_in_use: is_in_use(&e) || is_being_made(&e, wish),
+        is_in_use: is_in_use(&e) || making::is_being_made(&e, wish),
         ..Refusal::of(image, &e)
     })?;
     let mount = Arc::clone(&mounted.mount);
@@ -175,7 +177,7 @@ fn session(api: Api, image: &Path) -> Result<Option<Arc<Session>>, Refusal> {
 /// leads to, nothing of that path is opened: SQLite would make its journal in another mount than
 /// the one that has the database, and a later recovery would roll that journal back.
 fn known_session(image: &Path) -> Result<Option<Arc<Session>>, Refusal> {
-    let file = identity(image);
+    let file = making::identity(image);
     let mut sessions = SESSIONS.lock();
     sessions.retain(|session| session.strong_count() > 0);
     let mut there = sessions.iter().filter_map(Weak::upgrade);
@@ -202,6 +204,7 @@ pub fn join(file: (u64, u64)) -> Option<Arc<Mount>> {
         return None;
     }
     there.users += 1;
+    there.made = None;
     Some(Arc::clone(&there.mount))
 }
 
@@ -214,7 +217,7 @@ fn forked(image: &Path) -> Refusal {
 
 /// The mount of an image that is mounted, for one more user; `None` if it is not.
 fn used(images: &mut [Image], image: &Path) -> Result<Option<Arc<Mount>>, Refusal> {
-    let file = identity(image);
+    let file = making::identity(image);
     let same = |there: &&mut Image| there.path == image || Some(there.file) == file;
     let Some(there) = images.iter_mut().find(same) else {
         return Ok(None);
@@ -230,7 +233,17 @@ fn used(images: &mut [Image], image: &Path) -> Result<Option<Arc<Mount>>, Refusa
     Ok(Some(Arc::clone(&there.mount)))
 }
 
-/// Gives back what [`acquire`] gave; the last one unmounts the image. Answers SQLite's code.
+/// Something in the image is open, so it stays if this process made it.
+pub fn keep(mount: &Arc<Mount>) {
+    let mut images = IMAGES.lock();
+    let there = images.iter_mut().find(|i| Arc::ptr_eq(&i.mount, mount));
+    if let Some(there) = there {
+        there.made = None;
+    }
+}
+
+/// Gives back what [`acquire`] gave; the last one unmounts the image, and takes it away again if it
+/// was made for an open that failed (making-U1). Answers SQLite's code.
 pub fn release(mount: &Arc<Mount>) -> c_int {
     let mut images = IMAGES.lock();
     let at = images.iter().position(|i| Arc::ptr_eq(&i.mount, mount));
@@ -242,7 +255,13 @@ pub fn release(mount: &Arc<Mount>) -> c_int {
         return ffi::SQLITE_OK;
     }
     let image = images.swap_remove(at);
+    // It holds the lock of the image.
+    let disk = image.volume.disk().clone();
     let unmounted = image.volume.unmount();
+    if let Some(before) = image.made {
+        before.restore(&image.path);
+    }
+    drop(disk);
     // Not sooner: who connects meanwhile waits, and then finds the image free.
     drop(image.listener);
     match unmounted {
@@ -301,32 +320,38 @@ fn write_all() {
     }
 }
 
-fn identity(image: &Path) -> Option<(u64, u64)> {
-    let meta = image.metadata().ok()?;
-    Some((meta.dev(), meta.ino()))
+fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
+    let (disk, mut made) = making::disk(image, wish)?;
+    let mounted = mounted_on(api, image, wish, (&disk, &mut made));
+    if let (Err(_), Some(before)) = (&mounted, made) {
+        // making-U1.
+        before.restore(image);
+    }
+    mounted
 }
 
-fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
-    let disk = match Disk::open(image) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => made(image, wish, e)?,
-        Err(e) if wish.create.is_some() && is_empty(image) => made(image, wish, e)?,
-        Err(e) if is_write_protected(&e) => Disk::open_read_only(image)?,
-        other => other?,
-    };
-    let file = identity(image).unwrap_or_default();
+fn mounted_on(
+    api: Api,
+    image: &Path,
+    wish: &Wish,
+    (disk, made): (&Disk, &mut Option<Before>),
+) -> Result<Image, Error> {
+    let file = making::identity(image).unwrap_or_default();
     // Before the mount, which may take long: who finds the image locked finds somebody to ask.
     let sharer = Listener::new(file);
     let options = wish.options.as_deref().unwrap_or_default();
     let mut read_only = options.split(',').any(|option| option == "ro");
-    let volume = match Volume::mount(&disk, options) {
-        // Left by a process that ended before it had made the file system.
-        Err(Error::NotFormatted) if wish.create.is_some_and(|bytes| is_blank(image, bytes)) => {
-            disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)))?;
-            Volume::mount(&disk, options)?
-        }
+    let volume = match Volume::mount(disk, options) {
+        Err(Error::NotFormatted) => match making::finished(image, disk, wish)? {
+            None => return Err(Error::NotFormatted),
+            before => {
+                *made = before;
+                Volume::mount(disk, options)?
+            }
+        },
         Err(Error::ReadOnlyDisk) => {
             read_only = true;
-            Volume::mount(&disk, &format!("{options},ro"))?
+            Volume::mount(disk, &format!("{options},ro"))?
         }
         other => other?,
     };
@@ -350,70 +375,13 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
         volume,
         mount: Arc::new(mount),
         users: 1,
+        made: *made,
         listener: sharer,
     })
 }
 
-/// Makes an image that is not there, if that is wished.
-fn made(image: &Path, wish: &Wish, missing: Error) -> Result<Disk, Error> {
-    let Some(bytes) = wish.create else {
-        let text = format!("{missing}; the parameter create=SIZE, as in `&create=64M`, makes one");
-        let errno = missing.errno();
-        return Err(Error::Host { text, errno });
-    };
-    let was_there = image.symlink_metadata().is_ok();
-    let disk = Disk::create(image, bytes)?;
-    let made = disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)));
-    // `Disk::create` found it empty under the lock, so what is in it is from this call, unless
-    // somebody writes without a lock.
-    if made.as_ref().is_err_and(|e| !matches!(e, Error::HoldsData)) {
-        // Half a file system would be in the way of the next attempt; the lock is still held. An
-        // empty file that was there is empty again, and keeps its owner. The first error is told.
-        let emptied = std::fs::File::options().write(true).open(image);
-        let _ = match was_there {
-            true => emptied.and_then(|file| file.set_len(0)),
-            false => std::fs::remove_file(image),
-        };
-    }
-    made.map(|()| disk)
-}
-
-/// Whether an image is a file without a byte.
-fn is_empty(image: &Path) -> bool {
-    image.metadata().is_ok_and(|m| m.is_file() && m.len() == 0)
-}
-
-/// Whether an image is a file of so many bytes that was never written.
-fn is_blank(image: &Path, bytes: u64) -> bool {
-    let Ok(file) = std::fs::File::open(image) else {
-        return false;
-    };
-    let is_file = file
-        .metadata()
-        .is_ok_and(|m| m.is_file() && m.len() == bytes);
-    // ENXIO: there is no data behind the offset.
-    let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0));
-    is_file && data == Err(rustix::io::Errno::NXIO)
-}
-
 fn is_in_use(e: &Error) -> bool {
     e.kind() == std::io::ErrorKind::ResourceBusy
-}
-
-/// Whether an image that was to be made may be one that another process made at the same time: it
-/// was too short when it was opened, or had content when it was made.
-fn is_being_made(e: &Error, wish: &Wish) -> bool {
-    let is_unfit = |errno: i32| {
-        std::io::Error::from_raw_os_error(errno).kind() == std::io::ErrorKind::InvalidInput
-    };
-    wish.create.is_some() && matches!(e, Error::Host { errno, .. } if is_unfit(*errno))
-}
-
-fn is_write_protected(e: &Error) -> bool {
-    matches!(
-        e.kind(),
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
-    )
 }
 
 /// Runs `f` on the image of `name`: as mounted, or mounted for this call.

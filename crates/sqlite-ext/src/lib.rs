@@ -27,6 +27,7 @@ mod api;
 mod defaults;
 mod entry;
 mod images;
+mod making;
 mod name;
 mod said;
 mod share;

@@ -196,6 +196,7 @@ fn opened(home: Home, path: Vec<u8>, flags: c_int, psow: bool) -> Result<Opened,
     };
     match sqlite_vfs::open(&mount, request) {
         Ok((file, flags)) => {
+            images::keep(&mount);
             let ended: Ended = Box::new(move || images::release(&mount));
             Ok((Box::new(file), flags, Some(ended)))
         }

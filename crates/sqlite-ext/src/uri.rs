@@ -1,6 +1,7 @@
 //! The parameters of a database's URI: `create`, `fs`, `options`, `psow`.
 
 use crate::api::Api;
+use base::size::{Bare, within};
 use sqlite_vfs::ffi;
 use std::ffi::{CStr, c_char, c_int};
 use varve::Kind;
@@ -46,6 +47,9 @@ pub unsafe fn wish(api: Api, name: *const c_char, flags: c_int) -> Result<Wish, 
     };
     // SAFETY: the caller's promise.
     check_keys(unsafe { api.uri_keys(name) })?;
+    if let Some(value) = text(c"psow")? {
+        check_switch("psow", &value)?;
+    }
     let create = text(c"create")?.map(|value| size(&value)).transpose()?;
     Ok(Wish {
         create: create.filter(|_| flags & ffi::SQLITE_OPEN_CREATE != 0),
@@ -70,25 +74,19 @@ fn check_keys(keys: Vec<Vec<u8>>) -> Result<(), String> {
     }
 }
 
-/// A size with a binary suffix; a bare number is bytes.
+/// A size; a bare number is bytes.
 fn size(text: &str) -> Result<u64, String> {
-    let wrong = || {
-        format!(
-            "create={text}: say the size of the image, as in create=64M; suffixes are K, M, G, T"
-        )
-    };
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
-        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
-        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
-        Some(b't' | b'T') => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(1 << shift)
-        .filter(|&n| n > 0)
-        .ok_or_else(wrong)
+    within(text, Bare::Bytes, 1..=1 << 60)
+        .map_err(|e| format!("create={text}: the size of the image, as in create=64M, is {e}"))
+}
+
+/// Refuses what SQLite would take for its default.
+fn check_switch(key: &str, value: &str) -> Result<(), String> {
+    let words = ["1", "on", "yes", "true", "0", "off", "no", "false"];
+    match words.iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        true => Ok(()),
+        false => Err(format!("{key}={value}; there are: {}", words.join(", "))),
+    }
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
@@ -127,7 +125,20 @@ mod tests {
         }
         for text in ["", "M", "0", "-1M", "64MB", "99999999999T", "1.5G"] {
             let e = size(text).unwrap_err();
-            assert!(e.starts_with(&format!("create={text}: ")), "{e}");
+            let named = e.starts_with(&format!("create={text}: "));
+            assert!(named && e.contains("with k, M, G or T behind it"), "{e}");
         }
+    }
+
+    #[test]
+    fn a_switch_is_one_of_the_words_of_sqlite() {
+        for word in ["1", "ON", "no", "False"] {
+            assert_eq!(check_switch("psow", word), Ok(()));
+        }
+        let e = check_switch("psow", "maybe").unwrap_err();
+        assert!(
+            e.contains("psow=maybe; there are: 1, on, yes, true, 0"),
+            "{e}"
+        );
     }
 }

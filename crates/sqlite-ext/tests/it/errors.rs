@@ -30,13 +30,17 @@ fn names_and_parameters_that_are_not_valid() {
         ),
         (
             "file:app.img:/a.db?vfs=varve&create=much",
-            "create=much: say the size of the image",
+            "create=much: the size of the image, as in create=64M, is a whole number of bytes",
         ),
         (
             "file:app.img:/a.db?vfs=varve&create=64M&fs=ntfs",
             "fs=ntfs; there are: ext4, ext3, f2fs",
         ),
         ("file:app.img:/a.db?vfs=varve&create=5", "multiple of 4096"),
+        (
+            "file:app.img:/a.db?vfs=varve&create=64M&psow=maybe",
+            "psow=maybe; there are: 1, on",
+        ),
     ];
     for (uri, expected) in table {
         let text = refused(&place, uri);
@@ -77,6 +81,57 @@ fn images_that_are_not_valid() {
     std::fs::write(&image, vec![7; 32 << 20]).unwrap();
     let text = refused(&place, &format!("{uri}&create=64M"));
     assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
+}
+
+/// making-U1. What fails here is found out when the file system has been made: by the mount, or by
+/// the open of the database in it.
+#[test]
+fn an_open_that_fails_leaves_no_image_that_it_made() {
+    let place = Place::new();
+    let image = place.path().join("app.img");
+    let table = [
+        (
+            "/a.db?vfs=varve&create=64M&options=speed=max",
+            "mount option `speed=max` is unknown",
+        ),
+        (
+            "/a.db?vfs=varve&create=64M&options=cache=0",
+            "mount option `cache=0`: it may be a whole number of MiB",
+        ),
+        (
+            "/a.db?vfs=varve&create=64M&fs=f2fs&options=scheme=f2fsj",
+            "scheme=f2fsj",
+        ),
+        ("/no/a.db?vfs=varve&create=64M", "Open of /no/a.db"),
+        ("/a.db?vfs=varve&create=64M&options=ro", "Open of /a.db"),
+    ];
+    for (rest, expected) in table {
+        let uri = format!("file:app.img:{rest}");
+        let text = refused(&place, &uri);
+        assert!(text.contains(expected), "{uri}: {text}");
+        assert!(!image.exists(), "{uri}");
+        std::fs::File::create(&image).unwrap();
+        let text = refused(&place, &uri);
+        assert!(text.contains(expected), "{uri}: {text}");
+        assert_eq!(image.metadata().unwrap().len(), 0, "{uri}");
+        let blank = std::fs::File::create(&image).unwrap();
+        blank.set_len(64 << 20).unwrap();
+        let text = refused(&place, &uri);
+        assert!(text.contains(expected), "{uri}: {text}");
+        let there = image.metadata().unwrap();
+        let blocks = std::os::unix::fs::MetadataExt::blocks(&there);
+        assert_eq!((there.len(), blocks), (64 << 20, 0), "{uri}");
+        std::fs::remove_file(&image).unwrap();
+    }
+    // A second database that fails takes nothing away from the first.
+    let uri = "file:app.img:/a.db?vfs=varve&create=64M&options=cache=16M";
+    let text = place.shell(&format!(
+        ".open '{uri}'\ncreate table t(v);\n\
+         attach 'file:app.img:/no/b.db?vfs=varve&create=64M' as b;\n.tables\n"
+    ));
+    assert!(text.contains("unable to open database"), "{text}");
+    assert!(text.ends_with("t\n"), "{text}");
+    place.e2fsck();
 }
 
 /// SQLite itself ignores a parameter that nobody reads.
