@@ -1,32 +1,128 @@
 //! Whether what was packed is what a user needs: the package is unpacked into an empty folder, its
-//! files are compared with its checksums, its program runs, pages and completions are read.
+//! files are compared with its checksums and with the archive, its program runs, pages and
+//! completions are read, and the list of parts names them.
 
-use super::{HELPERS, SHELLS, files_in};
+use super::elf::Elf;
+use super::{ARCHITECTURE, HELPERS, SHELLS, archive_in, bill_in, files_in, package_in};
 use crate::Result;
 use crate::sh::sh;
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Checks the package in the folder `out`; `is_static`: the program has to need no library.
-pub fn all(out: &Path, package: &Path, is_static: bool) -> Result {
+/// Most bytes of the program: a little more than it has, so that a dependency which doubles it is
+/// noticed when it comes.
+const PROGRAM_BYTES_MAX: u64 = 32 << 20;
+
+/// Checks what lies in the folder `out`. `is_built`: the program is the one that people get, which
+/// needs no library.
+pub fn all(out: &Path, is_built: bool) -> Result {
     let root = out.join("installed");
     let _ = fs::remove_dir_all(&root);
     let inside = root.to_string_lossy();
+    let package = package_in(out);
     sh("dpkg-deb", &["-R", &package.to_string_lossy(), &inside])?;
     within(out, "sha256sum --quiet --check SHA256SUMS")?;
     within(&root, "md5sum --quiet --check DEBIAN/md5sums")?;
+    control(&package)?;
     let program = root.join("usr/bin/varve");
     let version = sh(&program.to_string_lossy(), &["--version"])?;
     if version != format!("varve {}", env!("CARGO_PKG_VERSION")) {
         return Err(format!("the packed program says that it is {version}"));
     }
-    if is_static && needs_loader(&fs::read(&program).map_err(|e| e.to_string())?) {
-        return Err("the packed program needs libraries of the system".into());
-    }
+    kind(&program, is_built)?;
     helpers(&root)?;
     pages(&root)?;
     completions(&root)?;
+    fs::remove_dir_all(root.join("DEBIAN")).map_err(|e| format!("{inside}: {e}"))?;
+    archive(out, &root)?;
+    bill(&fs::read_to_string(bill_in(out)).map_err(|e| e.to_string())?)?;
     fs::remove_dir_all(&root).map_err(|e| format!("{}: {e}", root.display()))
+}
+
+/// The program is stripped, and the one that people get needs no loader and has not grown.
+fn kind(program: &Path, is_built: bool) -> Result {
+    let bytes = fs::read(program).map_err(|e| format!("{}: {e}", program.display()))?;
+    let elf = Elf(&bytes);
+    if elf.has_symbols() {
+        return Err("the packed program is not stripped".into());
+    }
+    if is_built && elf.needs_loader() {
+        return Err("the packed program needs libraries of the system".into());
+    }
+    match is_built && bytes.len() as u64 > PROGRAM_BYTES_MAX {
+        true => Err(format!(
+            "the packed program has {} bytes, more than {PROGRAM_BYTES_MAX}",
+            bytes.len()
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What dpkg(1) reads of the package, and whose its files are.
+fn control(package: &Path) -> Result {
+    let package = package.to_string_lossy();
+    for (field, wanted) in [
+        ("Package", "varve"),
+        ("Version", env!("CARGO_PKG_VERSION")),
+        ("Architecture", ARCHITECTURE),
+    ] {
+        let found = sh("dpkg-deb", &["-f", &package, field])?;
+        if found != wanted {
+            return Err(format!("{field} of the package is {found}"));
+        }
+    }
+    let files = sh("dpkg-deb", &["-c", &package])?;
+    match files.lines().find(|line| !line.contains(" root/root ")) {
+        Some(line) => Err(format!("a packed file is not root's: {line}")),
+        None => Ok(()),
+    }
+}
+
+/// The archive holds what the package installs.
+fn archive(out: &Path, installed: &Path) -> Result {
+    let unpacked = out.join("unpacked");
+    let _ = fs::remove_dir_all(&unpacked);
+    fs::create_dir_all(&unpacked).map_err(|e| format!("{}: {e}", unpacked.display()))?;
+    let inside = unpacked.to_string_lossy();
+    sh(
+        "tar",
+        &["-xzf", &archive_in(out).to_string_lossy(), "-C", &inside],
+    )?;
+    let installed = installed.to_string_lossy();
+    sh("diff", &["-r", "--no-dereference", &installed, &inside])?;
+    fs::remove_dir_all(&unpacked).map_err(|e| format!("{inside}: {e}"))
+}
+
+/// The list of parts is CycloneDX, names this version, and each part has a version, an address and
+/// a licence.
+fn bill(text: &str) -> Result {
+    let bill: Value = serde_json::from_str(text).map_err(|e| format!("list of parts: {e}"))?;
+    let own = &bill["metadata"]["component"]["version"];
+    if bill["bomFormat"] != "CycloneDX" || own != env!("CARGO_PKG_VERSION") {
+        return Err(format!("the list of parts is one of version {own}"));
+    }
+    let parts = bill["components"].as_array().map_or(&[][..], Vec::as_slice);
+    for part in parts {
+        let words = [
+            &part["name"],
+            &part["version"],
+            &part["purl"],
+            &part["licenses"][0]["expression"],
+        ];
+        if words
+            .iter()
+            .any(|word| word.as_str().is_none_or(str::is_empty))
+        {
+            return Err(format!("the list of parts does not tell all of {part}"));
+        }
+    }
+    for needed in ["fuser", "libsqlite3-sys", "vega"] {
+        if !parts.iter().any(|part| part["name"] == needed) {
+            return Err(format!("the list of parts does not name {needed}"));
+        }
+    }
+    Ok(())
 }
 
 /// Runs a command line in a folder.
@@ -84,34 +180,36 @@ fn completions(root: &Path) -> Result {
     }
 }
 
-/// Whether an ELF file of 64 bits names a loader (PT_INTERP), which would look for libraries.
-fn needs_loader(elf: &[u8]) -> bool {
-    const PT_INTERP: u64 = 3;
-    let number = |at: usize, bytes: usize| {
-        let found = elf.get(at..at + bytes).unwrap_or_default();
-        found.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b))
-    };
-    let (table, entry, count) = (number(0x20, 8), number(0x36, 2), number(0x38, 2));
-    let entries = (0..count).map(|n| table as usize + (n * entry) as usize);
-    entries
-        .map(|at| number(at, 4))
-        .any(|kind| kind == PT_INTERP)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn a_program_with_a_loader_is_told_from_one_without() {
-        // This test is a program with one.
-        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert!(needs_loader(&own));
-        let mut without = own.clone();
-        // No entry in the table of parts.
-        without[0x38..0x3a].fill(0);
-        assert!(!needs_loader(&without));
-        assert!(!needs_loader(b"too short"));
+    fn a_list_of_parts_that_tells_too_little_is_found() {
+        let part = |name: &str| {
+            json!({"name": name, "version": "1", "purl": format!("pkg:cargo/{name}@1"),
+                "licenses": [{"expression": "MIT"}]})
+        };
+        let whole = json!({
+            "bomFormat": "CycloneDX",
+            "metadata": {"component": {"version": env!("CARGO_PKG_VERSION")}},
+            "components": [part("fuser"), part("libsqlite3-sys"), part("vega")],
+        });
+        bill(&whole.to_string()).unwrap();
+        let mut other = whole.clone();
+        other["metadata"]["component"]["version"] = "0.0.0".into();
+        assert!(bill(&other.to_string()).unwrap_err().contains("0.0.0"));
+        let mut other = whole.clone();
+        other["components"][1]["licenses"] = json!([]);
+        assert!(
+            bill(&other.to_string())
+                .unwrap_err()
+                .contains("libsqlite3-sys")
+        );
+        let mut other = whole;
+        other["components"].as_array_mut().unwrap().pop();
+        assert!(bill(&other.to_string()).unwrap_err().contains("name vega"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod check;
 mod debian;
+mod elf;
 mod sbom;
 
 use crate::Result;
@@ -17,6 +18,9 @@ use std::process::Command;
 
 /// Where the program runs.
 const TARGET: &str = "x86_64-unknown-linux-musl";
+/// Relocations of addresses as a bit map (DT_RELR), which musl's start code reads: a program that
+/// may be loaded anywhere has some hundred thousand of them, and each takes 24 bytes otherwise.
+const PACKED: &str = "-Clink-arg=-Wl,-z,pack-relative-relocs";
 /// Debian's word for it.
 const ARCHITECTURE: &str = "amd64";
 /// Files of an archive are as old as this (1980-01-01), so that equal sources give equal bytes.
@@ -38,22 +42,29 @@ pub struct Args {
     /// Build it twice, in folders of their own, and compare the bytes
     #[arg(long)]
     twice: bool,
-    /// Take this program instead of building one
-    #[arg(long)]
+    /// Pack this program instead of building one, into `target/dist-given`
+    #[arg(long, conflicts_with = "twice")]
     program: Option<PathBuf>,
+}
+
+/// Why the program cannot be built here; `None` if it can.
+pub fn lacks() -> Option<String> {
+    let folder = sh("rustc", &["--print", "target-libdir", "--target", TARGET]);
+    let is_there = folder.is_ok_and(|folder| Path::new(&folder).exists());
+    (!is_there).then(|| format!("no Rust for musl: `rustup target add {TARGET}`"))
 }
 
 /// Makes the archives.
 pub fn run(args: &Args) -> Result {
-    let out = workspace::target().join("dist-files");
-    let _ = fs::remove_dir_all(&out);
-    let program = match &args.program {
-        Some(program) => program.clone(),
-        None => build(&workspace::target())?,
+    let (program, out) = match &args.program {
+        Some(program) => (program.clone(), "dist-given"),
+        None => (build(&workspace::target())?, "dist-files"),
     };
+    let out = workspace::target().join(out);
+    let _ = fs::remove_dir_all(&out);
     let sums = archives(&program, &out)?;
-    // A program that was given may be of any kind.
-    check::all(&out, &package_in(&out), args.program.is_none())?;
+    // A program that was given may need the host's libraries, and has any size.
+    check::all(&out, args.program.is_none())?;
     if args.twice {
         let folder = workspace::target().join("dist-again");
         let again = archives(&build(&folder)?, &folder.join("files"))?;
@@ -74,11 +85,10 @@ fn archives(program: &Path, out: &Path) -> Result<String> {
     let tree = out.join("tree");
     stage(program, &tree)?;
     let version = env!("CARGO_PKG_VERSION");
-    let name = format!("varve-{version}-{ARCHITECTURE}");
     let files = [
-        tar(&tree, &out.join(format!("{name}.tar.gz")))?,
+        tar(&tree, &archive_in(out))?,
         debian::package(&tree, &package_in(out), version)?,
-        sbom::list(&out.join(format!("{name}.cdx.json")), version)?,
+        sbom::list(&bill_in(out), version)?,
     ];
     let mut sums = String::new();
     for file in &files {
@@ -95,6 +105,20 @@ fn package_in(out: &Path) -> PathBuf {
     out.join(format!("varve_{version}_{ARCHITECTURE}.deb"))
 }
 
+/// The archive in a folder.
+fn archive_in(out: &Path) -> PathBuf {
+    out.join(format!("{}.tar.gz", name()))
+}
+
+/// The list of what the program is made of, in a folder.
+fn bill_in(out: &Path) -> PathBuf {
+    out.join(format!("{}.cdx.json", name()))
+}
+
+fn name() -> String {
+    format!("varve-{}-{ARCHITECTURE}", env!("CARGO_PKG_VERSION"))
+}
+
 fn size(file: &Path) -> Result<u64> {
     let known = fs::metadata(file).map_err(|e| format!("{}: {e}", file.display()))?;
     Ok(known.len())
@@ -109,6 +133,8 @@ fn build(folder: &Path) -> Result<PathBuf> {
             .map(|(from, to)| format!("{option}={from}={to}"));
         words.collect::<Vec<_>>()
     };
+    let mut flags = remap("--remap-path-prefix");
+    flags.push(PACKED.into());
     let status = workspace::cargo()
         .args(["build", "--locked", "--profile", "dist"])
         .args(["--target", TARGET, "--package", "varve-cli"])
@@ -119,10 +145,7 @@ fn build(folder: &Path) -> Result<PathBuf> {
             remap("-ffile-prefix-map").join(" "),
         )
         // A path may hold spaces.
-        .env(
-            "CARGO_ENCODED_RUSTFLAGS",
-            remap("--remap-path-prefix").join("\u{1f}"),
-        )
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         .status();
     match status.map_err(|e| format!("cargo: {e}"))?.success() {
         true => Ok(folder.join(TARGET).join("dist/varve")),
@@ -153,6 +176,8 @@ fn stage(program: &Path, tree: &Path) -> Result {
     let host = |e: std::io::Error| format!("{}: {e}", inside.display());
     fs::copy(program, &inside).map_err(host)?;
     fs::set_permissions(&inside, fs::Permissions::from_mode(0o755)).map_err(host)?;
+    // A program that was given may hold what a debugger needs.
+    sh("strip", &[&inside.to_string_lossy()])?;
     for helper in HELPERS {
         let at = tree.join(helper);
         make_folder(&at)?;

@@ -4,6 +4,7 @@ use super::plan::{Need, Plan, Suite};
 use crate::book;
 use crate::conformance::{ltp, xfstests};
 use crate::deny;
+use crate::dist;
 use crate::python;
 use crate::tools::Tool;
 use crate::uring;
@@ -22,6 +23,7 @@ pub struct Machine {
     uring: Option<String>,
     mdbook: Option<String>,
     cargo_deny: Option<String>,
+    musl: Option<String>,
     python: Option<String>,
 }
 
@@ -49,6 +51,7 @@ impl Machine {
                 .flatten(),
             mdbook: lacks(&book::MDBOOK, book::LACK),
             cargo_deny: lacks(&deny::CARGO_DENY, deny::LACK),
+            musl: dist::lacks(),
             root,
         }
     }
@@ -66,6 +69,7 @@ impl Machine {
             Need::Uring => self.uring.clone(),
             Need::Mdbook => self.mdbook.clone(),
             Need::CargoDeny => self.cargo_deny.clone(),
+            Need::Musl => self.musl.clone(),
             Need::Python => self.python.clone(),
         });
         need.or_else(|| {
@@ -148,6 +152,7 @@ mod tests {
             uring: None,
             mdbook: None,
             cargo_deny: None,
+            musl: None,
             python: None,
         }
     }

@@ -93,6 +93,8 @@ pub enum Need {
     Mdbook,
     /// The program cargo-deny.
     CargoDeny,
+    /// What programs without shared libraries are built with.
+    Musl,
     /// An environment of Python with what builds a wheel.
     Python,
 }

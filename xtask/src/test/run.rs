@@ -214,7 +214,12 @@ fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
     let mut command = match words[..] {
         ["cargo", "xtask", ref rest @ ..] => {
             let mut own = Command::new(own_program()?);
-            own.args(rest);
+            for (word, before) in rest.iter().zip([""].iter().chain(rest)) {
+                match (*before, *word) {
+                    ("--program", "varve") => own.arg(build::binary("varve")?),
+                    (_, word) => own.arg(word),
+                };
+            }
             // Without `--varve` the program would be compiled again, with its own features alone.
             if matches!(rest.first(), Some(&("conformance" | "python"))) {
                 own.arg("--varve").arg(build::binary("varve")?);
