@@ -72,8 +72,8 @@ pub struct Options {
     pub cached: bool,
     /// Bytes of the largest write request (`max_write=`).
     pub max_write: u32,
-    /// How far the kernel reads ahead, bytes (`readahead=`; a bare number is KiB). Only the superuser's mounts
-    /// get more than 128 KiB.
+    /// How far the kernel reads ahead, bytes (`readahead=`; a bare number is KiB). Only mounts of
+    /// the superuser get more than 128 KiB.
     pub read_ahead: u32,
     /// Requests that are worked on at the same time (`threads=`).
     pub threads: usize,

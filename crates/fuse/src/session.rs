@@ -103,10 +103,8 @@ impl Mounted {
             Ok(session) => {
                 let device = device_of(dir);
                 read_ahead(device.as_deref(), options.read_ahead);
-                if let Err(e) = notices.begin(session.notifier()) {
-                    drop(session);
-                    return Err(no_mount(vfs, e));
-                }
+                // Dropping the session takes the mount away.
+                (notices.begin(session.notifier())).map_err(|e| no_mount(vfs, e))?;
                 let desk = Desk {
                     server: Arc::clone(&server),
                     options: options.clone(),
