@@ -13,7 +13,7 @@ const USER: &str = "61233";
 const ENOUGH: u32 = 20;
 
 fn image(path: &Path, format: &Format) {
-    let disk = Disk::create(path, 64 << 20).unwrap();
+    let disk = Disk::create(path, 128 << 20).unwrap();
     disk.format(format).unwrap();
     let volume = Volume::mount(&disk, "").unwrap();
     volume.write("/f", "hello").unwrap();
