@@ -63,6 +63,88 @@ static sqlite3_filename named(const char *name) {
     return made;
 }
 
+/* ---- errors on purpose ----
+ * The tests count calls of the unix VFS down and let one fail (`sqlite_io_error_pending`,
+ * `sqlite_diskfull_pending`; SQLite's os.c has the counters, os_common.h the rules). Here the calls on
+ * files of the image are counted, so that what follows an error is done by this VFS. */
+
+extern int sqlite3_io_error_hit, sqlite3_io_error_hardhit, sqlite3_io_error_pending;
+extern int sqlite3_io_error_persist, sqlite3_io_error_benign;
+extern int sqlite3_diskfull_pending, sqlite3_diskfull;
+
+static const sqlite3_io_methods *real;
+static sqlite3_io_methods failing;
+
+static void hit(void) {
+    sqlite3_io_error_hit++;
+    if (!sqlite3_io_error_benign)
+        sqlite3_io_error_hardhit++;
+}
+
+static int fails(void) {
+    if (!(sqlite3_io_error_persist && sqlite3_io_error_hit) && sqlite3_io_error_pending-- != 1)
+        return 0;
+    hit();
+    return 1;
+}
+
+static int is_full(void) {
+    if (sqlite3_diskfull_pending == 0)
+        return 0;
+    if (sqlite3_diskfull_pending != 1) {
+        sqlite3_diskfull_pending--;
+        return 0;
+    }
+    hit();
+    sqlite3_diskfull = 1;
+    sqlite3_io_error_hit = 1;
+    return 1;
+}
+
+static int f_read(sqlite3_file *file, void *out, int count, sqlite3_int64 at) {
+    return fails() ? SQLITE_IOERR_READ : real->xRead(file, out, count, at);
+}
+
+static int f_write(sqlite3_file *file, const void *bytes, int count, sqlite3_int64 at) {
+    if (fails())
+        return SQLITE_IOERR_WRITE;
+    return is_full() ? SQLITE_FULL : real->xWrite(file, bytes, count, at);
+}
+
+static int f_truncate(sqlite3_file *file, sqlite3_int64 size) {
+    return fails() ? SQLITE_IOERR_TRUNCATE : real->xTruncate(file, size);
+}
+
+static int f_sync(sqlite3_file *file, int flags) {
+    if (is_full())
+        return SQLITE_FULL;
+    return fails() ? SQLITE_IOERR_FSYNC : real->xSync(file, flags);
+}
+
+static int f_size(sqlite3_file *file, sqlite3_int64 *size) {
+    return fails() ? SQLITE_IOERR_FSTAT : real->xFileSize(file, size);
+}
+
+static int f_reserved(sqlite3_file *file, int *out) {
+    return fails() ? SQLITE_IOERR_CHECKRESERVEDLOCK : real->xCheckReservedLock(file, out);
+}
+
+/* Lets calls on a file of the image fail when the tests say so. */
+static void may_fail(sqlite3_file *file) {
+    if (real == NULL) {
+        real = file->pMethods;
+        failing = *real;
+        failing.xRead = f_read;
+        failing.xWrite = f_write;
+        failing.xTruncate = f_truncate;
+        failing.xSync = f_sync;
+        failing.xFileSize = f_size;
+        failing.xCheckReservedLock = f_reserved;
+    }
+    if (file->pMethods == real)
+        file->pMethods = &failing;
+}
+
 static int x_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags, int *out) {
     const char *name = inside(path);
     (void)vfs;
@@ -77,6 +159,8 @@ static int x_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int fl
         kind = (flags & ~SQLITE_OPEN_MAIN_JOURNAL) | SQLITE_OPEN_SUBJOURNAL;
     int code = image->xOpen(image, full, file, kind, out);
     sqlite3_free_filename(full);
+    if (code == SQLITE_OK)
+        may_fail(file);
     return code;
 }
 
@@ -85,6 +169,8 @@ static int x_delete(sqlite3_vfs *vfs, const char *path, int sync) {
     (void)vfs;
     if (name == NULL)
         return host->xDelete(host, path, sync);
+    if (fails())
+        return SQLITE_IOERR_DELETE;
     sqlite3_filename full = named(name);
     int code = full == NULL ? SQLITE_NOMEM : image->xDelete(image, full, sync);
     sqlite3_free_filename(full);
@@ -96,6 +182,8 @@ static int x_access(sqlite3_vfs *vfs, const char *path, int flags, int *out) {
     (void)vfs;
     if (name == NULL)
         return host->xAccess(host, path, flags, out);
+    if (fails())
+        return SQLITE_IOERR_ACCESS;
     sqlite3_filename full = named(name);
     int code = full == NULL ? SQLITE_NOMEM : image->xAccess(image, full, flags, out);
     sqlite3_free_filename(full);
