@@ -21,8 +21,9 @@
 //!   removal is none; another link is left out.
 //! - S9: What contradicts the other calls after all that is dropped, or made true.
 //! - S10: A process takes the number of one that has ended, because each number becomes a task.
-//! - S11: A copy within the kernel (copy_file_range, sendfile, splice, FICLONE) is a read and a write
-//!   of the bytes that it moved, because the file system of a replay shares no blocks between files.
+//! - S11: A copy within the kernel (copy_file_range, sendfile, splice, FICLONE) is a read and a
+//!   write of the bytes that it moved, because the file system of a replay shares no blocks between
+//!   files.
 //! - S12: sync and syncfs are a sync of the whole volume, whatever file system they were for.
 //!
 //! strace cannot show stores to mapped files, nor requests through io_uring and Linux AIO. Such

@@ -156,8 +156,8 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Gives a file as many blocks as it is to have, and makes it if it is not there. Within a block
-    /// its size stays, because a write there would be one that no use makes.
+    /// Gives a file as many blocks as it is to have, and makes it if it is not there. Within a
+    /// block its size stays, because a write there would be one that no use makes.
     fn resize(&self, n: usize, path: &str, bytes: u64) -> Result<(), RunError> {
         let path = self.names.made(path);
         let has = self.vfs.stat(&path).map_or(None, |stat| Some(stat.size));
