@@ -70,7 +70,8 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         command: "replay",
         words: format!(
             "varve replay {} --pace {pace} --think {think} --idle {idle}{}",
-            shell::file(&spec.file),
+            // The name as it is: in a result it is one word.
+            shell::file(&args.file.file_name().unwrap_or_default().to_string_lossy()),
             aged(args, " --aged ")
         ),
         workload: Workload::Replay(spec),

@@ -40,7 +40,7 @@ fn a_recording_is_compared_like_a_workload() {
     let results: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(results["command"], "replay");
     let again = results["reproduce"].as_str().unwrap();
-    let wanted = "varve replay my_notes.txt --pace none --think 1 --idle 20 --fs ext4";
+    let wanted = "varve replay my,notes.txt --pace none --think 1 --idle 20 --fs ext4";
     assert!(again.starts_with(wanted), "{again}");
     let runs = results["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 3);
