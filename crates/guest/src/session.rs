@@ -90,8 +90,8 @@ impl Session {
     /// what it printed.
     ///
     /// # Errors
-    /// [`ErrorKind::ConnectionAborted`] if the kernel dies; [`ErrorKind::TimedOut`] if the script is
-    /// not done within the guest's limit (the first one also has the time of a boot);
+    /// [`ErrorKind::ConnectionAborted`] if the kernel dies; [`ErrorKind::TimedOut`] if the script
+    /// is not done within the guest's limit (the first one also has the time of a boot);
     /// [`ErrorKind::Interrupted`] if somebody wants it to end.
     pub fn run(&mut self, script: &str) -> io::Result<(i32, String)> {
         self.begin(script)?;

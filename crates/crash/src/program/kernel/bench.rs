@@ -2,8 +2,10 @@
 //!
 //! The guest takes states for as long as it runs ([`guest::judge`]): while it mounts, checks and
 //! unmounts one, the host writes the next ones to other disks, and runs the file system's own
-//! checker on those that the guest is done with. A state under which the guest's kernel dies or hangs
-//! is a finding (kernel-bench-B1), so it ends nothing but that guest's life.
+//! checker on those that the guest is done with.
+//!
+//! - B1: a state under which the guest's kernel dies is bad, and so is one with which it is not done
+//!   in time, twice. It ends nothing but that guest's life, which is booted anew for the others.
 
 use super::super::court::{State, StateFile, findings, write_acked};
 use super::{KernelPlan, host};
@@ -159,10 +161,7 @@ impl Bench {
         })
     }
 
-    /// Judges states until none is left.
-    ///
-    /// - kernel-bench-B1: a state under which the kernel dies is bad, and so is one with which it is not done in
-    ///   time, twice; the guest is booted anew and takes the others.
+    /// Judges states until none is left (B1).
     pub fn judge(&mut self, docket: &Docket<'_>) -> Result<(), CrashError> {
         let mut hand = Hand::new(self.disks.len());
         while let Some(end) = self.judge_in_one_life(docket, &mut hand)? {
