@@ -133,8 +133,9 @@ impl<'a> Replay<'a> {
     fn remove_others(&self, first: &BTreeMap<&str, u64>, pairs: &Pairs) -> Result<(), RunError> {
         for path in self.plan.sizes.keys() {
             let stands = first.contains_key(&path[..]) || pairs.contains_key(path);
-            if !stands && !(self.names.keeps(path) && begins_itself(&self.plan, path)) {
-                self.vfs.unlink(&self.names.of(path))?;
+            let begins = self.names.keeps(path) && begins_itself(&self.plan, path);
+            if !stands && !begins {
+                self.vfs.unlink(self.names.of(path))?;
             }
         }
         let folders: BTreeSet<&str> = self.recording.folders.iter().map(|f| &f[..]).collect();
@@ -268,7 +269,7 @@ mod tests {
                 // It stands for the old one, has as many blocks, and was not made anew.
                 assert_eq!(names(&vfs), ["log", before, "stays"]);
                 assert!(turn > 1 || ino("/d/new") == made);
-                assert_eq!(vfs.stat(&format!("/d/{before}")).unwrap().size, 5000);
+                assert_eq!(vfs.stat(format!("/d/{before}")).unwrap().size, 5000);
                 replay.run(&mut |_| {}).unwrap();
                 replay.settle().unwrap();
                 let new = format!("new~{turn}");

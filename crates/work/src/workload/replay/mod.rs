@@ -242,7 +242,7 @@ impl<'a> Replay<'a> {
                 let file = self.open.lock().remove(&handle.0);
                 close(file.expect("the plan knows that it is open"))
             }
-            Op::Unlink { path } => Ok(self.vfs.unlink(&self.names.gone(path))?),
+            Op::Unlink { path } => Ok(self.vfs.unlink(self.names.gone(path))?),
             // A name that becomes itself stays.
             Op::Rename { from, to } if from == to => {
                 let path = self.names.of(from);
