@@ -4,8 +4,9 @@
 //! unmounts one, the host writes the next ones to other disks, and runs the file system's own
 //! checker on those that the guest is done with.
 //!
-//! - B1: a state under which the kernel of the guest dies is bad, and so is one with which it is not
-//!   done in time, twice. Only the life of that guest ends, which is booted anew for the others.
+//! - B1: a state under which the kernel of the guest dies is bad, and so is one with which it is
+//!   not done in time, twice. Only the life of that guest ends, which is booted anew for the
+//!   others.
 
 use super::super::court::{State, StateFile, findings, write_acked};
 use super::{KernelPlan, host};
