@@ -1,8 +1,9 @@
 //! Fig 12: one persistence path in its parts, on the baseline and with both mechanisms, as shares
 //! of the baseline's whole path. Its experiments have a commit block behind every transaction, a
-//! card on which a random write costs what it does on a Rock64, and both.
+//! card on which a random write costs what it does on a Rock64, both, and cards on which a reliable
+//! write costs the same whatever its size.
 
-use super::cards::{Card, RANDOM, STANDARD};
+use super::cards::{Card, FLAT, RANDOM, STANDARD};
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, parts_us, ratio};
 use super::plan::{BASE, BOTH, BOTH_ALWAYS, COALITION_ALWAYS, FIG8, Pace, Plan};
@@ -49,11 +50,14 @@ const PARTS: [[&[&str]; 4]; 2] = [
     ],
 ];
 
-/// The cards under a timing set: the standard one, and for `fig8` the one of the experiments.
+/// The cards under a timing set: the standard one, and for `fig8` those of the experiments.
 fn cards(timing: &str) -> &'static [Card] {
-    const ALL: [Card; 2] = [STANDARD, RANDOM];
+    const ALL: [Card; 5] = [STANDARD, RANDOM, FLAT[0], FLAT[1], FLAT[2]];
     if timing == FIG8 { &ALL } else { &ALL[..1] }
 }
+
+/// The mean paths on one card, in the order of [`SCHEMES`].
+type Paths = [Path; SCHEMES.len()];
 
 /// The jobs: each app, busy, on every scheme and card.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
@@ -70,11 +74,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 }
 
 /// The mean paths of all apps on a card, in the order of [`SCHEMES`].
-fn paths(
-    plan: &Plan,
-    outcomes: &Outcomes,
-    on: (&Card, &str),
-) -> Result<[Path; SCHEMES.len()], PaperError> {
+fn paths(plan: &Plan, outcomes: &Outcomes, on: (&Card, &str)) -> Result<Paths, PaperError> {
     let mut paths = [const { Vec::new() }; SCHEMES.len()];
     for source in plan.sources().iter().filter(|s| s.is_generated()) {
         let run = |s| run_of(outcomes, &plan.on_card(source, s, on, Pace::BUSY));
@@ -138,11 +138,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     };
     for timing in plan.timings {
         let here = paths(plan, outcomes, (&STANDARD, timing))?;
-        let random = match cards(timing) {
-            [_, random] => Some(paths(plan, outcomes, (random, timing))?),
-            _ => None,
-        };
-        section.rows.extend(rows(&here, random.as_ref(), timing)?);
+        let others = cards(timing)[1..].iter();
+        let others = others.map(|card| Ok((card, paths(plan, outcomes, (card, timing))?)));
+        let others: Vec<OnCard> = others.collect::<Result<_, PaperError>>()?;
+        section.rows.extend(rows(&here, &others, timing)?);
         section.plots.push(plotted(&here, timing)?);
         section.tables.push(listed(&here, timing));
     }
@@ -151,9 +150,12 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
 
 /// A figure of the paths of all schemes; with true, where every transaction ends with a commit
 /// block.
-type Value = fn(&[Path; SCHEMES.len()], bool) -> f64;
+type Value = fn(&Paths, bool) -> f64;
 
-fn optimised(paths: &[Path; SCHEMES.len()], blocks: bool) -> &Path {
+/// A card of the experiments, and the paths on it.
+type OnCard = (&'static Card, Paths);
+
+fn optimised(paths: &Paths, blocks: bool) -> &Path {
     &paths[1 + usize::from(blocks)]
 }
 
@@ -181,38 +183,43 @@ const ROWS: [(&str, Value); 5] = [
 
 /// The experiment on the wait for metadata. With flush-ahead the record counts as commit block by
 /// definition, so a commit block behind it would leave this part 0 whatever it costs.
-fn written_before(here: &[Path; SCHEMES.len()]) -> Experiment {
+fn written_before(here: &Paths) -> Experiment {
     let on = Experiment::on("the record goes before the flush and is waited for by itself");
     on.with(COALITION_ALWAYS, here[3].share[1])
 }
 
 /// The causes that were tried on a value.
-fn experiments(
-    here: &[Path; SCHEMES.len()],
-    random: Option<&[Path; SCHEMES.len()]>,
-    value: Value,
-) -> Vec<Experiment> {
+fn experiments(here: &Paths, others: &[OnCard], value: Value) -> Vec<Experiment> {
     let block = "a commit block behind every transaction";
     let place = "the cost of a random write";
     let mut all = Vec::new();
-    if value(here, true) != value(here, false) {
+    let blocks_matter = value(here, true) != value(here, false);
+    if blocks_matter {
         all.push(Experiment::on(block).with("with it", value(here, true)));
     }
-    if let Some(random) = random {
-        all.push(Experiment::on(place).with(RANDOM.name, value(random, false)));
-        if value(here, true) != value(here, false) {
+    if let Some((card, random)) = others.iter().find(|(card, _)| **card == RANDOM) {
+        all.push(Experiment::on(place).with(card.name, value(random, false)));
+        if blocks_matter {
             let both = Experiment::on(&format!("{block} and {place}"));
             all.push(both.with("with both", value(random, true)));
         }
     }
+    let mut slope = Experiment::on("a reliable write whose cost has no slope");
+    for (card, paths) in others.iter().filter(|(card, _)| FLAT.contains(card)) {
+        slope = slope.with(card.name, value(paths, false));
+    }
+    // What changes nothing is no cause.
+    if slope
+        .trials
+        .iter()
+        .any(|t| t.measured != value(here, false))
+    {
+        all.push(slope);
+    }
     all
 }
 
-fn rows(
-    here: &[Path; SCHEMES.len()],
-    random: Option<&[Path; SCHEMES.len()]>,
-    timing: &str,
-) -> Result<Vec<Row>, PaperError> {
+fn rows(here: &Paths, others: &[OnCard], timing: &str) -> Result<Vec<Row>, PaperError> {
     let (table, [base, both, ..]) = (published()?, here);
     let parts = format!(
         "of {:.0} us data takes {:.0}, the log {:.0}, the flush {:.0}, the commit block {:.0}",
@@ -247,7 +254,7 @@ fn rows(
         let row = row.timed(timing).because(why);
         let tried = match n {
             METADATA => vec![written_before(here)],
-            _ => experiments(here, random, value),
+            _ => experiments(here, others, value),
         };
         let tried = tried.into_iter();
         rows.push(tried.fold(row, |row, tried| row.shown_by(published, tried)));
@@ -277,10 +284,7 @@ fn published_bar(scheme: &str) -> Result<Bar, PaperError> {
     })
 }
 
-fn plotted(
-    paths: &[Path; SCHEMES.len()],
-    timing: &str,
-) -> Result<(String, plot::Plot), PaperError> {
+fn plotted(paths: &Paths, timing: &str) -> Result<(String, plot::Plot), PaperError> {
     let mut steps: Vec<String> = STEPS.map(String::from).to_vec();
     steps.push(TOGETHER.into());
     let mut bars = Vec::new();
@@ -297,7 +301,7 @@ fn plotted(
     Ok((caption.into(), drawn))
 }
 
-fn listed(paths: &[Path; SCHEMES.len()], timing: &str) -> crate::Listed {
+fn listed(paths: &Paths, timing: &str) -> crate::Listed {
     let head = ["scheme"].into_iter().chain(STEPS).chain(["whole"]);
     let line = |name: &str, path: &Path| {
         let mut cells = vec![name.to_string()];

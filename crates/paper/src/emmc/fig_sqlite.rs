@@ -5,7 +5,7 @@
 //! Mobibench and Android then), `synchronous=FULL`. The other journal modes are rows without a
 //! published value.
 
-use super::cards::{Card, RANDOM, STANDARD};
+use super::cards::{Card, FLAT, RANDOM, STANDARD};
 use super::job::{Job, Outcomes, owned_of, run_of};
 use super::measure::ratio;
 use super::own_time::{Of, OwnTime, PAPER, RECORDINGS};
@@ -48,6 +48,10 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     for kind in KINDS {
         let schemes = [BASE, BOTH, BOTH_ALWAYS];
         all.extend(schemes.map(|scheme| on_card(plan, kind, MODE, scheme, (&RANDOM, FIG8))));
+        for card in &FLAT {
+            let on = (card, FIG8);
+            all.extend([BASE, BOTH].map(|scheme| on_card(plan, kind, MODE, scheme, on)));
+        }
     }
     all
 }
@@ -162,7 +166,7 @@ fn judged(kind: &str, gain: f64, base: &Run, both: &Run) -> Result<Row, PaperErr
 }
 
 /// The row with its experiments: own time of the program, a commit block behind every transaction,
-/// and, under `fig8`, a card with dear random writes.
+/// and, under `fig8`, cards with dear random writes and with reliable writes of one cost.
 fn shown(
     row: Row,
     plan: &Plan,
@@ -172,10 +176,7 @@ fn shown(
 ) -> Result<Row, PaperError> {
     let table = published()?;
     let published = table.get(FIGURE, &item(kind), None);
-    let gain = |scheme: &str, on: (&Card, &str)| -> Result<f64, PaperError> {
-        let of = |scheme| run_of(outcomes, &on_card(plan, kind, MODE, scheme, on));
-        Ok(ratio(of(scheme)?.ops_per_s, of(BASE)?.ops_per_s) - 1.0)
-    };
+    let gain = |scheme: &str, on: (&Card, &str)| gain_on(plan, outcomes, kind, scheme, on);
     let (block, place) = (
         "a commit block behind every transaction",
         "the cost of a random write",
@@ -200,7 +201,24 @@ fn shown(
     let with = Experiment::on(place).with(RANDOM.name, gain(BOTH, random)?);
     let all = Experiment::on(&format!("{block} and {place}"));
     let all = all.with("with both", gain(BOTH_ALWAYS, random)?);
-    Ok(row.shown_by(published, with).shown_by(published, all))
+    let mut slope = Experiment::on("a reliable write whose cost has no slope");
+    for card in &FLAT {
+        slope = slope.with(card.name, gain(BOTH, (card, FIG8))?);
+    }
+    let tried = [with, all, slope].into_iter();
+    Ok(tried.fold(row, |row, tried| row.shown_by(published, tried)))
+}
+
+/// The gain of a scheme in transactions a second on a card.
+fn gain_on(
+    plan: &Plan,
+    outcomes: &Outcomes,
+    kind: &str,
+    scheme: &str,
+    on: (&Card, &str),
+) -> Result<f64, PaperError> {
+    let of = |scheme| run_of(outcomes, &on_card(plan, kind, MODE, scheme, on));
+    Ok(ratio(of(scheme)?.ops_per_s, of(BASE)?.ops_per_s) - 1.0)
 }
 
 /// Rows of what runs beside the paper's both.
@@ -212,6 +230,12 @@ fn beside(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<Vec<Row>, Pa
             let gain = ratio(of(scheme)?.ops_per_s, of(BASE)?.ops_per_s) - 1.0;
             let row = Row::ours(FIGURE, &item(kind), "gain", gain);
             rows.push(row.of(scheme).timed(timing));
+        }
+        let family: &[Card] = if timing == FIG8 { &FLAT } else { &[] };
+        for card in family {
+            let gain = gain_on(plan, outcomes, kind, BOTH, (card, timing))?;
+            let row = Row::ours(FIGURE, &item(kind), "gain", gain);
+            rows.push(row.of(card.name).timed(timing).noted(card.why));
         }
         let gains = owned_gains(plan, outcomes, kind, timing)?;
         for (share, [both, _]) in SHARES.into_iter().zip(gains) {

@@ -2,4 +2,5 @@
 
 mod choosing;
 mod fast_commits;
+mod pages;
 mod recovery;
