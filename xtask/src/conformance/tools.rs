@@ -22,7 +22,8 @@ pub fn find(name: &str, version: &str) -> Result<String> {
     }
     let root = root();
     eprintln!("installing {name} {version} into {root}");
-    let install = ["install", "--locked", "--quiet", "--root", &root];
+    // A debug build: the programs wait for the mount, and compiling a release lasts longer.
+    let install = ["install", "--locked", "--quiet", "--debug", "--root", &root];
     sh(
         "cargo",
         &[&install[..], &["--version", version, name]].concat(),

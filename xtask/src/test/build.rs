@@ -18,14 +18,21 @@ pub struct Program {
     pub directory: PathBuf,
 }
 
-/// Compiles and lists the test programs.
+/// All that the tests start: their programs, what these start, the examples, and the libraries for other
+/// languages, which no Rust program asks for. The same set each time, since cargo compiles packages
+/// of others anew for another set.
+const ALL: [&str; 3] = ["--lib", "--tests", "--examples"];
+
+/// Tells tests that libraries and examples stand beside them, so that they need not run cargo.
+pub const BUILT: &str = "VARVE_TEST_BUILT";
+
+/// Compiles all of [`ALL`] and lists the test programs.
 pub fn compile() -> Result<Vec<Program>> {
-    compiled(&[])
+    compiled(&ALL)
 }
 
-/// Compiles with more arguments for cargo, and lists the test programs. All packages are named
-/// whatever the arguments choose, so that packages of others are compiled with the same features
-/// each time.
+/// Compiles what the arguments for cargo choose, and lists the test programs among it. All packages
+/// are named whatever that is, so that packages of others are compiled with the same features.
 pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
     let names = workspace::metadata()?
         .packages
@@ -38,18 +45,19 @@ pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
 /// The program `name` of the workspace, as the tests start it. After [`compile`] nothing is left to
 /// build, while `cargo build -p` would compile SQLite a second time, with other features.
 pub fn binary(name: &str) -> Result<PathBuf> {
-    find_binary(&build(&[])?, name).ok_or_else(|| format!("no test of the workspace starts {name}"))
+    find_binary(&build(&ALL)?, name)
+        .ok_or_else(|| format!("no test of the workspace starts {name}"))
 }
 
-/// Runs `cargo test --no-run` over the workspace; answers cargo's messages.
+/// Runs `cargo build` over the workspace; answers its messages.
 fn build(arguments: &[&str]) -> Result<String> {
     let output = workspace::cargo()
-        .args(["test", "--workspace", "--no-run", "--locked"])
+        .args(["build", "--workspace", "--locked"])
         .args(arguments)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|e| format!("cannot start cargo test: {e}"))?;
+        .map_err(|e| format!("cannot start cargo build: {e}"))?;
     if !output.status.success() {
         return Err("the tests do not compile".into());
     }

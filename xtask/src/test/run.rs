@@ -266,6 +266,7 @@ fn run_programs(suite: &Suite, programs: &[Program]) -> Result<Counts> {
         };
         let mut command = Command::new(&program.path);
         command.args(arguments).current_dir(&program.directory);
+        command.env(build::BUILT, "1");
         let log = format!("{}-{}", suite.name, program.target);
         let (status, output) = run_logged(&mut command, suite, &log)?;
         let counts = Counts::parse(&output);

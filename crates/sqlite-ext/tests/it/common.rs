@@ -65,11 +65,14 @@ def why():
     return loader.execute('select varve_error()').fetchone()[0]
 ";
 
-/// The extension, in the folder in which the tests are built; cargo does not build it for them,
-/// because no Rust program can use it.
+/// The extension, in the folder in which the tests are built. `cargo test` does not build it for
+/// them, because no Rust program can use it; `cargo xtask test` does.
 fn library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let built = program.ancestors().nth(2).unwrap();
+    if std::env::var_os("VARVE_TEST_BUILT").is_some() {
+        return built.join("libvarve_sqlite3.so");
+    }
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--package", "varve-sqlite-ext", "--lib"]);
     succeeds(cargo.arg("--target-dir").arg(built.parent().unwrap()));

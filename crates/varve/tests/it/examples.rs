@@ -7,10 +7,17 @@ use std::process::Command;
 fn printed(name: &str) -> String {
     let program = std::env::current_exe().unwrap();
     let target = program.ancestors().nth(3).unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["run", "--quiet", "--package", "varve", "--example", name]);
-    cargo.arg("--target-dir").arg(target);
-    let out = cargo
+    let mut command = match std::env::var_os("VARVE_TEST_BUILT") {
+        // `cargo xtask test` has compiled all examples.
+        Some(_) => Command::new(target.join("debug/examples").join(name)),
+        None => {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo.args(["run", "--quiet", "--package", "varve", "--example", name]);
+            cargo.arg("--target-dir").arg(target);
+            cargo
+        }
+    };
+    let out = command
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .output()
         .unwrap();

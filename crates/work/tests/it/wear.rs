@@ -101,6 +101,7 @@ fn a_recording_on_a_volume_in_use_predicts_the_erases_of_a_longer_one() {
 /// making files anew predicted a fifth more or less, and so did a file system that went on to fresh
 /// blocks for each small file.
 #[test]
+#[ignore = "a minute and more"]
 fn a_recording_that_changes_which_files_there_are_predicts_the_erases_of_a_longer_one() {
     for (scheme, aged, seed) in [
         ("jbd2", 50, 1),
