@@ -3,6 +3,7 @@
 use crate::error::{Failure, Outcome, guarded, varve_error};
 use crate::text::{handle, place, text};
 use crate::volume::varve_volume;
+use base::Bytes;
 use facade::raw::{Attr, File, OpenFlags};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -198,6 +199,59 @@ pub unsafe extern "C" fn varve_pwrite(
         };
         Ok(written.map_err(Failure::of("writing", &open.path))? as c_int)
     })
+}
+
+/// A part of an atomic write.
+#[repr(C)]
+pub struct varve_part {
+    /// Where it is written, in bytes from the beginning of the file.
+    pub offset: u64,
+    /// What is written.
+    pub data: *const c_void,
+    /// Bytes of it.
+    pub bytes: usize,
+}
+
+/// Writes all parts, so that after a cut of power either all of them are there or none is, and no
+/// reader sees one alone; durable behind varve_fdatasync. Where parts overlap, the later one
+/// counts. Nothing has changed behind -EINVAL, -EBADF, -EOPNOTSUPP (this mount has no atomic
+/// writes), -EFBIG (more than one transaction holds) and -ENOSPC.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varve_write_atomic(
+    file: *const varve_file,
+    parts: *const varve_part,
+    count: usize,
+    error: *mut varve_error,
+) -> c_int {
+    guarded(error, || {
+        // SAFETY: the caller passes null, or a file.
+        let open = unsafe { handle(file, "file") }?;
+        if parts.is_null() && count > 0 {
+            return Err(Failure::invalid("parts is NULL"));
+        }
+        let parts: &[varve_part] = match count {
+            0 => &[],
+            // SAFETY: the caller passes that many parts.
+            _ => unsafe { std::slice::from_raw_parts(parts, count) },
+        };
+        let parts = parts.iter().map(part).collect::<Outcome<Vec<_>>>()?;
+        let written = open.file.write_atomic(&parts);
+        written.map_err(Failure::of("writing", &open.path))?;
+        Ok(0)
+    })
+}
+
+/// The offset and a copy of the data of a part whose fields are the caller's.
+fn part(part: &varve_part) -> Outcome<(u64, Bytes)> {
+    let data = match (part.data.is_null(), part.bytes) {
+        (_, 0) => Bytes::new(),
+        (true, _) => return Err(Failure::invalid("data of a part is NULL")),
+        // SAFETY: the caller passes that many bytes.
+        (false, n) => unsafe {
+            Bytes::copy_from_slice(std::slice::from_raw_parts(part.data.cast::<u8>(), n))
+        },
+    };
+    Ok((part.offset, data))
 }
 
 /// Makes content and metadata of a file durable.

@@ -2,6 +2,7 @@
 
 use crate::volume::Mount;
 use crate::{Error, Metadata, Result};
+use base::Bytes;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,6 +64,23 @@ impl File {
             offset += n as u64;
         }
         Ok(())
+    }
+
+    /// Writes all parts, each with its offset: after a cut of power either all of them are there or
+    /// none is, and no reader sees one alone. Durable behind a sync; where parts overlap, the later
+    /// one counts. [`Volume::has_atomic_writes`](crate::Volume::has_atomic_writes) tells whether a
+    /// mount can do it.
+    ///
+    /// # Errors
+    /// The file is not open for writing, the mount has no atomic writes (`EOPNOTSUPP`), the parts
+    /// are more than one transaction holds (`EFBIG`), or there is no space: nothing has changed
+    /// then. Or the device fails.
+    pub fn write_atomic(&self, parts: &[(u64, &[u8])]) -> Result<()> {
+        let parts = parts.iter();
+        let parts: Vec<_> = parts
+            .map(|(at, data)| (*at, Bytes::copy_from_slice(data)))
+            .collect();
+        self.told("writing", self.file.write_atomic(&parts))
     }
 
     /// Makes content and metadata durable (`fsync`).

@@ -360,6 +360,12 @@ impl Volume {
         self.vfs().sync().map_err(Error::fs("syncing"))
     }
 
+    /// True if [`File::write_atomic`] works here: on ext4 and ext3 with a journal, and on F2FS, if
+    /// they are mounted for writing.
+    pub fn has_atomic_writes(&self) -> bool {
+        self.vfs().has_atomic_writes()
+    }
+
     /// Space and inodes.
     ///
     /// # Errors

@@ -62,6 +62,7 @@ static void files(const char *image) {
     varve_space space;
     varve_dirent entry;
     varve_check check;
+    varve_part parts[3];
     char text[64];
     int names = 0, code;
 
@@ -94,6 +95,21 @@ static void files(const char *image) {
     WANT(-EINVAL, "data is NULL", varve_pwrite(file, NULL, 3, 0, &why));
     OK(varve_fdatasync(file, &why));
     OK(varve_fsync(file, &why));
+    parts[0] = (varve_part){.offset = 1, .data = "abc", .bytes = 3};
+    parts[1] = (varve_part){.offset = 2, .data = "X", .bytes = 1};
+    parts[2] = (varve_part){.offset = 3, .data = NULL, .bytes = 0};
+    OK(varve_write_atomic(file, parts, 3, &why));
+    OK(varve_write_atomic(file, NULL, 0, &why));
+    WANT(5, "", varve_pread(file, text, 5, 0, &why));
+    CHECK(!memcmp(text, "\0aXc\0", 5));
+    WANT(-EINVAL, "parts is NULL", varve_write_atomic(file, NULL, 1, &why));
+    parts[2].bytes = 1;
+    parts[0].data = "zzz";
+    WANT(-EINVAL, "data of a part is NULL", varve_write_atomic(file, parts, 3, &why));
+    parts[1].offset = UINT64_MAX - 4;
+    WANT(-EINVAL, "/dir/f", varve_write_atomic(file, parts, 2, &why));
+    WANT(5, "", varve_pread(file, text, 5, 0, &why));
+    CHECK(!memcmp(text, "\0aXc\0", 5));
     WANT(5, "", varve_pread(file, text, 5, 5006, &why));
     CHECK(!memcmp(text, "world", 5));
     WANT(0, "", varve_pread(file, text, 5, 6000, &why));
@@ -104,6 +120,7 @@ static void files(const char *image) {
     OK(varve_close(file, &why));
     OK(varve_open(volume, "/dir/f", VARVE_READ, 0, &file, &why));
     WANT(-EBADF, "/dir/f", varve_pwrite(file, "x", 1, 0, &why));
+    WANT(-EBADF, "/dir/f", varve_write_atomic(file, parts, 1, &why));
     OK(varve_close(file, &why));
     OK(varve_open(volume, "/dir/f", VARVE_WRITE | VARVE_APPEND, 0, &file, &why));
     WANT(1, "", varve_pwrite(file, "!", 1, 0, &why));

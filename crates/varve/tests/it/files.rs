@@ -120,3 +120,37 @@ fn many_dropped_files_are_ended_without_an_unmount() {
     }
     volume.unmount().unwrap();
 }
+
+#[test]
+fn all_parts_of_an_atomic_write_are_there_or_an_error_tells_why() {
+    for (kind, can) in [(Kind::Ext4, true), (Kind::F2fs, true), (Kind::Ext3, true)] {
+        let (_disk, volume) = mounted(kind);
+        assert_eq!(volume.has_atomic_writes(), can, "{kind:?}");
+        let mut open = OpenOptions::new();
+        let file = open.read(true).write(true).create(true);
+        let file = file.open(&volume, "f").unwrap();
+        file.write_atomic(&[(0, b"0123456789"), (4, b"xy"), (9000, b"end")])
+            .unwrap();
+        let mut found = vec![0; 9003];
+        assert_eq!(file.read_at(&mut found, 0).unwrap(), 9003);
+        let mut want = vec![0; 9003];
+        want[..10].copy_from_slice(b"0123xy6789");
+        want[9000..].copy_from_slice(b"end");
+        assert!(found == want, "{kind:?}");
+        let e = file.write_atomic(&[(0, b"new"), (u64::MAX - 1, b"x")]);
+        assert_eq!(e.unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(file.read_at(&mut found, 0).unwrap(), 9003);
+        assert!(found == want, "{kind:?}: a refusal changes nothing");
+        file.close().unwrap();
+        let e = volume.open("f").unwrap().write_atomic(&[(0, b"new")]);
+        assert_eq!(e.unwrap_err().errno(), 9, "{kind:?}");
+        volume.unmount().unwrap();
+    }
+    let disk = Disk::ram(16 << 20).unwrap();
+    disk.format(&Format::new(Kind::Ext4).seed(5)).unwrap();
+    let volume = Volume::mount(&disk, "scheme=none").unwrap();
+    assert!(!volume.has_atomic_writes());
+    let file = volume.create("f").unwrap();
+    let e = file.write_atomic(&[(0, b"new")]).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
+}
