@@ -394,7 +394,7 @@ fn a_removed_file_makes_room_at_once() {
 #[test]
 fn a_ring_that_cannot_begin_leaves_no_mount_that_waits_for_it() {
     let place = Place::new("ext4");
-    let mut mounted = 0;
+    let (mut mounted, mut advised) = (0, 0);
     for files in (16..64).step_by(4) {
         let options = ["mount", &place.image(), &place.at(), "-o", "transport=auto"];
         let limit = format!("--nofile={files}");
@@ -421,6 +421,25 @@ fn a_ring_that_cannot_begin_leaves_no_mount_that_waits_for_it() {
             false => drop(run("umount", &["-l", &place.at()])),
         }
         place.check();
+        // Who asked for the ring alone is told what stands in its way.
+        let only = [
+            "mount",
+            &place.image(),
+            &place.at(),
+            "-o",
+            "transport=uring",
+        ];
+        let words = [&["20", "prlimit", &limit, VARVE], &only[..]].concat();
+        let (code, said) = run("timeout", &words);
+        match code {
+            0 => drop(unmount(VARVE, &place.at())),
+            _ if said.contains("io_uring") => {
+                assert!(said.contains("`ulimit -n`"), "{files}: {said}");
+                advised += 1;
+            }
+            _ => drop(run("umount", &["-l", &place.at()])),
+        }
     }
     assert!(mounted > 0, "64 descriptors are enough");
+    assert!(advised > 0, "a ring needs more than a mount without");
 }

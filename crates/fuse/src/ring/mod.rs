@@ -141,7 +141,10 @@ impl Ring {
         }
         match has_entry.iter().all(|has| *has) {
             true => Ok(Ring { threads }),
-            false => Err(why.unwrap_or_else(|| io::Error::other("a thread ended"))),
+            false => Err(why.map_or_else(
+                || io::Error::other("a thread ended"),
+                |why| with_advice(why, all),
+            )),
         }
     }
 
@@ -152,6 +155,18 @@ impl Ring {
             let _ = thread.join();
         }
     }
+}
+
+/// The error of a ring of so many entries, with the limit that stands in its way.
+fn with_advice(why: io::Error, entries: usize) -> io::Error {
+    let (what, limit) = match why.raw_os_error() {
+        Some(libc::EMFILE) => ("two open files", "-n"),
+        Some(libc::EAGAIN) => ("a thread", "-u"),
+        _ => return why,
+    };
+    io::Error::other(format!(
+        "{why}: each of {entries} entries takes {what}; `ulimit {limit}` is the limit, queue_depth= takes less"
+    ))
 }
 
 /// What a thread of the ring works with.
