@@ -1,6 +1,7 @@
 //! Clients of the served device: Linux in a guest, tools of others, and clients of our own that
 //! send what no honest one does.
 
+mod bounds;
 mod cuts;
 mod device;
 mod frontend;
