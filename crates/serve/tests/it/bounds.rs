@@ -285,7 +285,7 @@ fn a_silent_client_keeps_nobody_from_ending() {
 }
 
 /// A device of sectors of 4 KiB that knows no discard.
-struct Coarse(Ram);
+pub struct Coarse(pub Ram);
 
 impl BlockDevice for Coarse {
     fn caps(&self) -> Caps {

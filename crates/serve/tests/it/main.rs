@@ -4,6 +4,7 @@
 mod bounds;
 mod cuts;
 mod device;
+mod file;
 mod frontend;
 mod fuzz;
 mod guards;
@@ -12,6 +13,7 @@ mod jftl;
 mod kernel;
 mod killed;
 mod nbd;
+mod nbd_bounds;
 mod served;
 mod sockets;
 mod vhost;
