@@ -231,21 +231,24 @@ fn a_guest_that_wants_no_calls_gets_none() {
     });
 }
 
-/// session-V6: a queue that is stopped and starts again goes on upon the device that it knows.
+/// session-V6: a queue that is stopped and starts again goes on upon the device that it knows, with
+/// notes of its own time and without.
 #[test]
 fn v6_a_queue_that_was_stopped_goes_on() {
     let options = vhost::Options {
         blank: true,
         ..vhost::Options::default()
     };
-    let told = by_vhost_with(served(&Spy::new(true)), &options, |socket| {
-        let mut client = Frontend::ready(socket, WITH_FLUSH);
-        assert_eq!(client.run(FLUSH, 0, &[], 0).0, 0);
-        assert_eq!(client.answer(11, 1, &pair(0, 0)).unwrap(), pair(0, 1));
-        client.set_up_queue();
-        assert_eq!(client.run(FLUSH, 0, &[], 0).0, 0);
-    });
-    assert_eq!(told, [] as [&str; 0]);
+    for connect in [Frontend::ready, Frontend::noted] {
+        let told = by_vhost_with(served(&Spy::new(true)), &options, |socket| {
+            let mut client = connect(socket, WITH_FLUSH);
+            assert_eq!(client.run(FLUSH, 0, &[], 0).0, 0);
+            assert_eq!(client.answer(11, 1, &pair(0, 0)).unwrap(), pair(0, 1));
+            client.set_up_queue();
+            assert_eq!(client.run(FLUSH, 0, &[], 0).0, 0);
+        });
+        assert_eq!(told, [] as [&str; 0]);
+    }
 }
 
 /// session-V3: who has chosen before its queue starts is not asked to choose again, and in
