@@ -274,7 +274,7 @@ impl State {
     }
 
     /// The task's own sync `op` has completed (O2). Answers how many operations on names are
-    /// promised now. Where names come back by roll-forward, or by a log of trees, the sync of a file
+    /// promised now. Where names come back by roll-forward or by a log of trees, the sync of a file
     /// promises that file alone, so no prefix.
     pub fn acknowledge(&mut self, op: &Op, terms: &Terms) -> usize {
         let alone = terms.roll_forward.is_some() || terms.tree_log;

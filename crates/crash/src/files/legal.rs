@@ -1,4 +1,4 @@
-//! The names after a number of operations, which may be what a cut leaves, and how they are compared
+//! The names after a number of operations, which may be what a cut leaves, and how they compare
 //! with what was found.
 
 use crate::found::{FoundEntry, FoundView};

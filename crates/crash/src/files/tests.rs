@@ -560,7 +560,7 @@ const BTRFS: Terms = Terms {
 #[test]
 fn a_log_of_trees_keeps_what_was_synced() {
     for (history, found, words) in [
-        // L2: a synced file is there, with its content; what is older need not be.
+        // tree_log-L2: a synced file is there, with its content; what is older need not be.
         ("S; c f; c g; s g", "S; c f; c g; u f", ""),
         ("S; c f; c g; s g", "S; c f", "`g` is missing"),
         ("S; c f; w f 0 700; s f", "S; c f", "O4: "),
@@ -574,7 +574,7 @@ fn a_log_of_trees_keeps_what_was_synced() {
         ("c f; S; l f g; s f", "c f; S", "`g` is missing"),
         ("c f; S; r f g; s g", "c f; S", "`/f` should not be there"),
         ("c f; S; r f g", "c f; S", ""),
-        // L2: the places in a synced directory, and not those elsewhere.
+        // tree_log-L2: the places in a synced directory, and not those elsewhere.
         ("m d; S; c d/f; c g; D d", "m d; S; c d/f", ""),
         ("m d; S; c d/f; c g; D d", "m d; S; c g", "`f` is missing"),
         (
@@ -600,10 +600,10 @@ fn a_log_of_trees_keeps_what_was_synced() {
         // Who was removed behind the sync may be there or not.
         ("S; c f; s f; u f", "S; c f", ""),
         ("S; c f; s f; u f", "S", ""),
-        // L1: what sync has covered.
+        // tree_log-L1: what sync has covered.
         ("c f; p f 600; S; c g", "c f; p f 600; S", ""),
         ("c f; c h; S; c g", "c f; S; c g", "`h` is missing"),
-        // L3: a rename leaves one name. A second link that was never made is none.
+        // tree_log-L3: a rename leaves one name. A second link that was never made is none.
         ("c f; S; r f g", "c f; S; l f g", "has 2 names"),
         (
             "c f; c g; S; r f g",
