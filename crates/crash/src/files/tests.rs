@@ -622,3 +622,27 @@ fn a_log_of_trees_keeps_what_was_synced() {
         }
     }
 }
+
+/// tree_log-L2 and tree_log-L4: a sync that is under way promises nothing, links are counted, and
+/// what nobody has made is no name.
+#[test]
+fn a_log_of_trees_owes_what_has_ended_and_holds_nothing_strange() {
+    let says = |ended, found: &str| {
+        let mut oracle = FileOracle::new(ran(&script(&["S; c f; s f"]), |_, logs| logs), BTRFS);
+        oracle.advance_to(&[Progress { begun: 4, ended }]);
+        ran(&script(&[found]), |vfs, _| {
+            let mut judgement = Judgement::default();
+            oracle.judge(vfs, &mut judgement);
+            judgement.violations.len()
+        })
+    };
+    assert_eq!(says(3, "S"), 0, "the sync is under way");
+    assert_eq!(says(4, "S"), 1);
+    edited("O1", BTRFS, "c f; S", |vfs| {
+        vfs.link("/t0/f", "/other").map(drop).unwrap()
+    });
+    edited("O1", BTRFS, "c f; S", |vfs| {
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+        vfs.open("/t0/new", flags, 0o644).unwrap().close().unwrap();
+    });
+}
