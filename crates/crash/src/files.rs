@@ -7,21 +7,23 @@
 //! legal state that fits the names found, and then compares every sector of the files in it. At
 //! last it looks at the order between tasks (O7).
 
+mod legal;
 mod roll_forward;
+mod tree_log;
 
 use super::content::{Content, Seen, Strange};
-use super::found::{Finder, FoundEntry, FoundView};
-use super::model::{Entry, State, View, parent};
+use super::found::{Finder, FoundView};
+use super::model::{State, View};
 use super::ops::Op;
 use super::oracle::{Oracle, Told};
 use super::rules::{Call, Cover, Sight, Terms, What, may_show};
 use super::run::{Progress, TaskLog};
 use super::stamp::FileId;
 use super::{Judgement, Loss};
-use base::{Ino, SECTOR_BYTES, Time};
+use base::{SECTOR_BYTES, Time};
+use legal::Legal;
 use roll_forward::SyncedFile;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{FileKind, Vfs};
 
@@ -64,24 +66,35 @@ struct Replay {
     /// What each operation did; the first has number 1.
     done: Vec<Effect>,
     with_xattrs: bool,
-    /// Names come back by checkpoint and roll-forward, so not as one prefix.
-    roll_forward: bool,
+    names_by: NamesBy,
     /// A sync of a single file promises something.
     fsync_counts: bool,
     terms: Terms,
     /// Syncs of single files that have begun; only kept where names come back by roll-forward.
     synced: Vec<SyncedFile>,
+    /// Syncs of files and directories that have begun; only kept where a log of trees is.
+    calls: Vec<tree_log::Call>,
 }
 
-/// The names as they are after some number of operations on names.
-#[derive(Clone)]
-struct Legal {
-    count: usize,
-    /// The number of the operation that made them so.
-    op: usize,
-    view: View,
-    /// How many links the inode of each name has, in the order of the names.
-    links: Vec<u32>,
+/// How the names come back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NamesBy {
+    /// As one prefix of the operations.
+    Prefix,
+    /// By a checkpoint, and single files on top of it.
+    RollForward,
+    /// By a checkpoint, and a log of what was synced on top of it.
+    TreeLog,
+}
+
+impl NamesBy {
+    fn of(terms: &Terms) -> NamesBy {
+        match (terms.tree_log, terms.roll_forward) {
+            (true, _) => NamesBy::TreeLog,
+            (false, Some(_)) => NamesBy::RollForward,
+            (false, None) => NamesBy::Prefix,
+        }
+    }
 }
 
 /// What an operation did.
@@ -98,71 +111,6 @@ struct Effect {
 /// of it is lost.
 const OLDER_MAX: usize = 64;
 
-impl Legal {
-    fn new(count: usize, op: usize, view: &View) -> Legal {
-        let mut named: BTreeMap<FileId, u32> = BTreeMap::new();
-        let mut dirs: BTreeMap<&str, u32> = BTreeMap::new();
-        for (path, entry) in view {
-            *named.entry(entry.id).or_default() += 1;
-            if entry.kind == FileKind::Dir && !path.is_empty() {
-                *dirs.entry(parent(path)).or_default() += 1;
-            }
-        }
-        let links = view.iter().map(|(path, entry)| match entry.kind {
-            FileKind::Dir => 2 + dirs.get(path.as_str()).copied().unwrap_or(0),
-            _ => named[&entry.id],
-        });
-        Legal {
-            count,
-            op,
-            links: links.collect(),
-            view: view.clone(),
-        }
-    }
-
-    fn fits(&self, found: &FoundView, made: &Made) -> bool {
-        self.view.len() == found.len()
-            && self.view.iter().zip(&self.links).zip(found).all(
-                |(((path, entry), links), (there, found))| {
-                    path == there && is_as(entry, *links, found, made)
-                },
-            )
-    }
-
-    /// How the names found differ from this state, in words.
-    fn mismatches(&self, found: &FoundView, made: &Made) -> Vec<String> {
-        let mut words = Vec::new();
-        for path in found.keys().filter(|path| !self.view.contains_key(*path)) {
-            words.push(format!("`{path}` should not be there"));
-        }
-        for ((path, entry), links) in self.view.iter().zip(&self.links) {
-            let Some(there) = found.get(path) else {
-                words.push(format!("`{path}` is missing"));
-                continue;
-            };
-            if !is_as(entry, *links, there, made) {
-                let ident = made.get(&entry.id);
-                words.push(format!(
-                    "`{path}` is {there:?}, not {entry:?} with {links} links and number {ident:?}"
-                ));
-            }
-        }
-        words
-    }
-}
-
-/// Inode number and generation of each file that a task has made.
-type Made = BTreeMap<FileId, (Ino, u32)>;
-
-fn is_as(entry: &Entry, links: u32, found: &FoundEntry, made: &Made) -> bool {
-    entry.kind == found.kind
-        && links == found.nlink
-        && (entry.perm == found.perm || entry.kind == FileKind::Symlink)
-        && *entry.target == *found.target
-        && *entry.xattrs == found.xattrs
-        && made.get(&entry.id).is_none_or(|id| *id == found.ident)
-}
-
 impl Replay {
     fn new(task: usize, log: TaskLog, terms: &Terms) -> Replay {
         let xattr = |op: &Op| matches!(op, Op::SetXattr { .. });
@@ -175,10 +123,11 @@ impl Replay {
             ended: 0,
             views: vec![Legal::new(0, 0, &View::new())],
             done: Vec::new(),
-            roll_forward: terms.roll_forward.is_some(),
+            names_by: NamesBy::of(terms),
             fsync_counts: terms.fsync_counts(),
             terms: *terms,
             synced: Vec::new(),
+            calls: Vec::new(),
         }
     }
 
@@ -215,9 +164,11 @@ impl Replay {
         self.state.apply(op);
         self.at.begun += 1;
         let count = self.state.count;
-        if self.roll_forward {
-            let synced = SyncedFile::of(op, self.at.begun, count, &self.state.view);
-            self.synced.extend(synced);
+        let (number, view) = (self.at.begun, &self.state.view);
+        match self.names_by {
+            NamesBy::Prefix => {}
+            NamesBy::RollForward => (self.synced).extend(SyncedFile::of(op, number, count, view)),
+            NamesBy::TreeLog => (self.calls).extend(tree_log::Call::of(op, number, count, view)),
         }
         let names = count > before;
         if names {
@@ -245,21 +196,23 @@ impl Replay {
     /// The newest legal state that fits the names found.
     fn fitting(&self, found: &FoundView) -> Option<Cow<'_, Legal>> {
         let made = &self.log.made;
-        if self.roll_forward {
-            return roll_forward::newest(self, found, made).map(Cow::Owned);
+        let fits = || self.legal().iter().rev().find(|l| l.fits(found, made));
+        match self.names_by {
+            NamesBy::Prefix => fits().map(Cow::Borrowed),
+            NamesBy::RollForward => roll_forward::newest(self, found, made).map(Cow::Owned),
+            NamesBy::TreeLog => tree_log::judged(self, found).ok().map(Cow::Owned),
         }
-        let fits = self.legal().iter().rev().find(|l| l.fits(found, made));
-        fits.map(Cow::Borrowed)
     }
 
     /// The oldest legal state that fits the names found.
     fn oldest_fitting(&self, found: &FoundView) -> Option<Cow<'_, Legal>> {
         let made = &self.log.made;
-        if self.roll_forward {
-            return roll_forward::oldest(self, found, made).map(Cow::Owned);
+        let fits = || self.legal().iter().find(|l| l.fits(found, made));
+        match self.names_by {
+            NamesBy::Prefix => fits().map(Cow::Borrowed),
+            NamesBy::RollForward => roll_forward::oldest(self, found, made).map(Cow::Owned),
+            NamesBy::TreeLog => tree_log::judged(self, found).ok().map(Cow::Owned),
         }
-        let fits = self.legal().iter().find(|l| l.fits(found, made));
-        fits.map(Cow::Borrowed)
     }
 
     fn legal(&self) -> &[Legal] {
@@ -584,6 +537,11 @@ fn syncs(logs: &[TaskLog], terms: &Terms) -> Vec<SyncAll> {
 
 /// Reports names that fit no legal state, and how much of what was promised is gone.
 fn names_are_lost(task: &Replay, found: &FoundView, out: &mut Findings) {
+    if task.names_by == NamesBy::TreeLog {
+        let words = tree_log::judged(task, found).err().unwrap_or_default();
+        out.words.push(format!("O1: {}", words.join("; ")));
+        return;
+    }
     let made = &task.log.made;
     let from = task.legal_from();
     let distance = |legal: &&Legal| legal.mismatches(found, made).len();
@@ -592,7 +550,7 @@ fn names_are_lost(task: &Replay, found: &FoundView, out: &mut Findings) {
         return;
     };
     let mut words = nearest.mismatches(found, made);
-    if words.is_empty() && task.roll_forward {
+    if words.is_empty() && task.names_by == NamesBy::RollForward {
         words = roll_forward::lacking(task, nearest, found, made);
     }
     out.words.push(format!(

@@ -274,10 +274,10 @@ impl State {
     }
 
     /// The task's own sync `op` has completed (O2). Answers how many operations on names are
-    /// promised now. Where names come back by roll-forward the sync of a file promises that file
-    /// alone, so no prefix.
+    /// promised now. Where names come back by roll-forward or by a log of trees, the sync of a file
+    /// promises that file alone, so no prefix.
     pub fn acknowledge(&mut self, op: &Op, terms: &Terms) -> usize {
-        let alone = terms.roll_forward.is_some();
+        let alone = terms.roll_forward.is_some() || terms.tree_log;
         let (call, path) = match op {
             Op::Fsync(path) => (Call::Fsync, path.as_str()),
             Op::Fdatasync(path) => (Call::Fdatasync, path.as_str()),
@@ -286,6 +286,7 @@ impl State {
             _ => return 0,
         };
         let (id, now) = (self.id(path), self.ops);
+        let is_single = |call| call != Call::SyncDir || terms.tree_log;
         match terms.cover(call, What::Content) {
             Cover::Everything => self.acknowledge_all(now),
             Cover::Inode => self.content_mut(path).acknowledge(now),
@@ -295,8 +296,8 @@ impl State {
             let by = |map: &BTreeMap<FileId, usize>| map.get(&id).copied().unwrap_or(0);
             match terms.cover(call, what) {
                 Cover::Everything => self.count,
-                // That of a directory writes a checkpoint.
-                Cover::Inode | Cover::Making if alone && call != Call::SyncDir => 0,
+                // That of a directory writes a checkpoint, if it does not go to a log of trees.
+                Cover::Inode | Cover::Making if alone && is_single(call) => 0,
                 Cover::Inode => by(touched),
                 Cover::Making => by(&self.created),
                 Cover::Nothing => 0,

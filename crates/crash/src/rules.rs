@@ -102,6 +102,9 @@ pub struct Terms {
     /// The sync of a directory commits what changed the directory and all that came before; what
     /// changed elsewhere since then may wait (F2FSJ).
     pub by_inode: bool,
+    /// A sync of a file or directory is noted in a log beside the checkpoints, with what it
+    /// promises of this inode and perhaps more: so names come back in no order (Btrfs).
+    pub tree_log: bool,
     /// Bytes of a page of a file, which gets its block as a whole: the block size of the volume.
     pub page_bytes: u64,
 }
@@ -123,6 +126,7 @@ impl Terms {
                 Scheme::Journal(_) => None,
             },
             by_inode: matches!(config.stack.scheme, Scheme::F2fs(s) if s.journal().is_some()),
+            tree_log: false,
             page_bytes: (config.stack.block_bytes).map_or(BLOCK_BYTES as u64, u64::from),
         }
     }
@@ -150,6 +154,7 @@ impl Terms {
                 garbles,
                 roll_forward,
                 by_inode: false,
+                tree_log: false,
                 page_bytes: BLOCK_BYTES as u64,
             })
         });
@@ -499,6 +504,7 @@ mod tests {
         let terms = |data, garbles| Terms {
             roll_forward: None,
             by_inode: false,
+            tree_log: false,
             page_bytes: BLOCK_BYTES as u64,
             journaled: true,
             data,

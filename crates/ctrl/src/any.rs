@@ -112,6 +112,21 @@ impl AnyModel {
             AnyModel::Plain(_) => Vec::new(),
         }
     }
+    /// With `on`, a device that shares content keeps which blocks it did not have to program from
+    /// now on, for [`AnyModel::take_shared`]; else stops keeping them.
+    pub fn keep_shared(&mut self, on: bool) {
+        if let AnyModel::Raw(m) = self {
+            m.keep_shared(on);
+        }
+    }
+    /// The blocks of 4 KiB that were written since the last call and not programmed, because the
+    /// device found or held their content; in the order of the writes. None for other devices.
+    pub fn take_shared(&mut self) -> Vec<u64> {
+        match self {
+            AnyModel::Raw(m) => m.take_shared().into_iter().map(u64::from).collect(),
+            _ => Vec::new(),
+        }
+    }
     /// The die that an operation of these chips works on; 0 for a device without flash.
     pub fn die_of(&self, operation: &Operation) -> u32 {
         match self {

@@ -209,6 +209,17 @@ impl Raw {
     pub(crate) fn shares_content(&self) -> bool {
         self.fw.shares_content()
     }
+    /// With `on`, keeps which units are shared from now on.
+    pub(crate) fn keep_shared(&mut self, on: bool) {
+        if let Some(index) = self.fw.transparent_mut() {
+            index.keep_shared(on);
+        }
+    }
+    /// The units that were shared since the last call.
+    pub(crate) fn take_shared(&mut self) -> Vec<u32> {
+        let index = self.fw.transparent_mut();
+        index.map_or_else(Vec::new, |index| index.take_shared())
+    }
     /// Makes the content index look at only `bits` bits of its hash, for tests that the comparison
     /// of bytes is needed.
     pub fn shorten_hash(&mut self, bits: u32) {

@@ -2,24 +2,24 @@
 //!
 //! The client logs a block in its journal and later writes it home. The device recognises the
 //! content and shares the page, or fails to. This wrapper reads the journal as it is written (where
-//! it lies, and which blocks are logged in it) and compares, write by write, with the count of
-//! shared units.
+//! it lies, and which blocks are logged in it) and compares, write by write, with the blocks that
+//! the device says it has shared.
 //!
-//! - H1: commands reach the device unchanged, in their order, and one at a time, so what the count
-//!   grows by during a write was shared by that write.
+//! - H1: commands reach the device unchanged, in their order, and one at a time, so what the device
+//!   tells of behind a write was shared by that write.
 //! - H2: nothing that a client writes ends more than the counting: a journal that makes no sense,
 //!   or has more parts than [`PARTS_MAX`], is not followed, and of the blocks that it names those
 //!   that the device has are kept, so memory is bounded by the device.
 //!
-//! A request that holds logged blocks and others has one count. It is taken to be of the logged
-//! blocks first, so where the device shared one of the others the figures flatter it.
+//! - H3: a block counts as remapped only if the device has named it. A write may hold logged blocks
+//!   and others, and the device may have shared one of the others in place of a logged one.
 //!
 //! A device with a volatile cache shares when it writes back, so the figures are of use only for
 //! devices without one ([`Homes::follows`]). Only file systems with blocks of 4 KiB are followed,
 //! because that is the unit that devices share.
 
 use base::bytes::is_zero;
-use base::{BLOCK_BYTES, Bytes, Map, SECTORS_PER_BLOCK, Time};
+use base::{BLOCK_BYTES, Bytes, Map, SECTORS_PER_BLOCK, Set, Time};
 use blockdev::{BlockDevice, Caps, DevError, Op, Reply, Request, Ticket};
 use ondisk::ext4::{self, ExtentEntries, ExtentNode};
 use ondisk::jbd2::{self, BlockKind, DescriptorReader, Format, Header, Revoke};
@@ -90,7 +90,7 @@ impl fmt::Display for HomeWrites {
     }
 }
 
-type Shared = dyn Fn() -> u64 + Send + Sync;
+type Shared = dyn Fn() -> Vec<u64> + Send + Sync;
 type Peek = dyn Fn(u64) -> Bytes + Send + Sync;
 
 /// A device, and what became of the home writes.
@@ -117,12 +117,12 @@ struct Journal {
 }
 
 impl Homes {
-    /// Follows the ext4 on `device`. `shared` counts the units that the device did not have to
-    /// program because it found or held their content; `peek` is the content of a block as a read
-    /// would see it, at no cost for the device.
+    /// Follows the ext4 on `device`. `shared` tells the blocks that the device did not have to
+    /// program since the last call, because it found or held their content; `peek` is the content
+    /// of a block as a read would see it, at no cost for the device.
     pub fn new(
         device: Arc<dyn BlockDevice>,
-        shared: impl Fn() -> u64 + Send + Sync + 'static,
+        shared: impl Fn() -> Vec<u64> + Send + Sync + 'static,
         peek: impl Fn(u64) -> Bytes + Send + Sync + 'static,
     ) -> Homes {
         let homes = Homes {
@@ -308,15 +308,20 @@ impl BlockDevice for Homes {
         let heads = state.journal.is_none() && blocks.iter().any(|(_, bytes)| is_head(bytes));
         let moves = heads || moves(&request.op);
         let all = self.blocks();
-        let could = blocks
-            .iter()
-            .filter(|(block, bytes)| state.sort((*block, bytes), all))
-            .count() as u64;
-        let before = (self.shared)();
+        let mut could = Vec::new();
+        for (block, bytes) in &blocks {
+            if state.sort((*block, bytes), all) {
+                could.push(*block);
+            }
+        }
+        // Of who wrote to the device beside this wrapper.
+        (self.shared)();
         let ticket = self.device.submit(request);
-        let did = (self.shared)().saturating_sub(before).min(could);
-        state.counts.remapped += did;
-        state.counts.missed += could - did;
+        // H3.
+        let shared: Set<u64> = (self.shared)().into_iter().collect();
+        let did = could.iter().filter(|block| shared.contains(block)).count();
+        state.counts.remapped += did as u64;
+        state.counts.missed += (could.len() - did) as u64;
         if moves {
             let found = self.find();
             let parts = |journal: &Option<Journal>| journal.as_ref().map(|j| j.parts.clone());
@@ -394,12 +399,54 @@ mod tests {
             node.encode(&mut block);
             block
         };
-        let homes = Homes::new(Arc::new(Ram::new(64 << 20)), || 0, |_| Bytes::new());
+        let homes = Homes::new(Arc::new(Ram::new(64 << 20)), Vec::new, |_| Bytes::new());
         for (parts, followed) in [(PARTS_MAX, true), (PARTS_MAX + 1, false)] {
             let mut found = Vec::new();
             let all = homes.extents(&leaf(parts), DEPTH_MAX, &mut found);
             assert_eq!((all.is_some(), found.len()), (followed, PARTS_MAX));
         }
+    }
+
+    /// H2: nothing outside of the device is looked at, and a tree that leads to itself ends.
+    #[test]
+    fn h2_a_journal_outside_of_the_device_or_without_end_is_not_followed() {
+        let node = |depth, entries| {
+            let node = ExtentNode {
+                depth,
+                max: 4,
+                generation: 0,
+                entries,
+            };
+            let mut block = vec![0; BLOCK_BYTES];
+            node.encode(&mut block);
+            block
+        };
+        let index = |child| {
+            ExtentEntries::Index(vec![ondisk::ext4::ExtentIndex {
+                logical: 0,
+                child: BlockNo(child),
+            }])
+        };
+        let blocks = 64 << 20 >> 12;
+        let circle = Bytes::from(node(1, index(7)));
+        let peek = move |block| {
+            assert!(block < blocks, "a look behind the device");
+            circle.clone()
+        };
+        let homes = Homes::new(Arc::new(Ram::new(64 << 20)), Vec::new, peek);
+        let follows = |root: &[u8]| homes.extents(root, DEPTH_MAX, &mut Vec::new()).is_some();
+        let leaf = |first: u64| {
+            ExtentEntries::Leaf(vec![Extent {
+                logical: 0,
+                len: 2,
+                physical: BlockNo(first),
+                unwritten: false,
+            }])
+        };
+        assert!(follows(&node(0, leaf(blocks - 2))));
+        assert!(!follows(&node(0, leaf(blocks - 1))), "its end lies behind");
+        assert!(!follows(&node(1, index(blocks))), "a node behind");
+        assert!(!follows(&node(2, index(7))), "a circle");
     }
 
     /// A device that is busy while it takes a command.
@@ -433,7 +480,7 @@ mod tests {
     #[test]
     fn h1_commands_reach_the_device_one_at_a_time() {
         let busy = Arc::new(Busy::default());
-        let homes = Arc::new(Homes::new(busy.clone(), || 0, |_| Bytes::new()));
+        let homes = Arc::new(Homes::new(busy.clone(), Vec::new, |_| Bytes::new()));
         let tasks: Vec<_> = (0..4u64)
             .map(|task| {
                 let homes = homes.clone();

@@ -236,9 +236,10 @@ fn image(args: &ServeArgs) -> Result<(Device, Served), Failure> {
 /// Follows the home writes on a model.
 fn homes(model: &Arc<Modelled<AnyModel>>) -> Homes {
     let (counted, looked) = (model.clone(), model.clone());
+    let _ = model.with_model_mut(|model| model.keep_shared(true));
     let shared = move || {
-        let stats = counted.flash_stats().map(|stats| stats.transparent);
-        stats.map_or(0, |stats| stats.matched + stats.unchanged)
+        let shared = counted.with_model_mut(AnyModel::take_shared);
+        shared.unwrap_or_default()
     };
     let peek = move |block| {
         let content = looked.with_model(|model| model.visible(block));

@@ -174,6 +174,9 @@ subprocess.run("dd if=/dev/zero of=direct bs=4096 count=2 oflag=direct 2>/dev/nu
 assert open("of-shell").read() == "1\n"
 fd = os.open("synchronous", os.O_CREAT | os.O_WRONLY | os.O_DSYNC)
 os.write(fd, b"sync")
+fd = os.open("by-flags", os.O_CREAT | os.O_WRONLY)
+os.pwritev(fd, [b"data"], 0, os.RWF_DSYNC)
+os.pwritev(fd, [b"file"], 4, os.RWF_SYNC)
 os.link("db", "other")
 os.symlink("db", "link")
 os.mkdir("dir", 0o700)
@@ -186,7 +189,7 @@ client.connect(os.environ["VARVE_ACK_SOCKET"])
 client.sendall(b"by socket\n")
 assert client.recv(10) == b"ok\n"
 os.rename("mapped", "dir/mapped")
-assert sorted(os.listdir(".")) == ["db", "dir", "direct", "link", "locked", "of-shell", "of-thread", "synchronous"]
+assert sorted(os.listdir(".")) == ["by-flags", "db", "dir", "direct", "link", "locked", "of-shell", "of-thread", "synchronous"]
 assert os.getcwd() == os.environ["VARVE_DIR"]
 "#;
 
@@ -236,9 +239,17 @@ fn what_programs_do_is_recorded_in_its_order() {
         "{calls:#?}"
     );
     assert!(
-        calls[written + 2].starts_with("link("),
+        calls[written + 2].starts_with("creat(by-flags"),
         "record-R6: one sync: {calls:#?}"
     );
+    let by_flags = [
+        "write(by-flags, 4 bytes at 0)",
+        "fdatasync(by-flags)",
+        "write(by-flags, 4 bytes at 4)",
+        "fsync(by-flags)",
+    ];
+    assert_eq!(calls[written + 3..][..4], by_flags, "record-R6: {calls:#?}");
+    assert!(calls[written + 7].starts_with("link("), "{calls:#?}");
     let socket = at(&calls, "acknowledged: by socket");
     assert!(at(&calls, "unlink(other)") < socket, "call-C2");
     assert!(socket < at(&calls, "rename(mapped"), "call-C2");

@@ -403,7 +403,7 @@ fn what_makes_no_sense_together_is_refused() {
         "crash --kernel qemu --fs ext4 --run true --workload ace:1",
         "crash --kernel qemu --fs ext4 --run true --seed 1",
         "crash --kernel qemu --fs ext4 --run true --store s",
-        "crash --kernel qemu --fs btrfs --workload ace:1",
+        "crash --kernel qemu --fs jfs --workload ace:1",
         "crash --kernel qemu --fs ext4 --workload ace:9",
         "crash --kernel qemu --fs ext4 --workload sqlite:insert=1",
         "crash --kernel qemu --fs ext4 --workload ace:1 --check true",

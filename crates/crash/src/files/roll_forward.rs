@@ -20,7 +20,8 @@
 //!   has to be taken from a name makes no difference there any more, so it leaves the name at once,
 //!   and few views remain.
 
-use super::{Legal, Made, Replay, is_as};
+use super::Replay;
+use super::legal::{Legal, Made, is_as};
 use crate::found::FoundView;
 use crate::model::{Entry, View};
 use crate::ops::Op;
@@ -347,6 +348,7 @@ mod tests {
                 garbles: false,
                 roll_forward: Some(mode),
                 by_inode: false,
+                tree_log: false,
                 page_bytes: 4096,
             };
             let task = task(ops.into_iter().map(op).collect(), terms, under_way);

@@ -18,6 +18,7 @@ const STRICT: Terms = Terms {
     garbles: false,
     roll_forward: None,
     by_inode: false,
+    tree_log: false,
     page_bytes: 4096,
 };
 const GARBLES: Terms = Terms {
@@ -547,4 +548,101 @@ fn without_barriers_a_sync_of_a_file_promises_nothing() {
         assert_eq!(words, "", "{found}");
     }
     assert!(by_roll_forward(terms, "c f; D /", "_; D /").contains("O1"));
+}
+
+const BTRFS: Terms = Terms {
+    by_inode: true,
+    tree_log: true,
+    ..STRICT
+};
+
+/// Each rule of the log of trees, with what only it forbids.
+#[test]
+fn a_log_of_trees_keeps_what_was_synced() {
+    for (history, found, words) in [
+        // tree_log-L2: a synced file is there, with its content; what is older need not be.
+        ("S; c f; c g; s g", "S; c f; c g; u f", ""),
+        ("S; c f; c g; s g", "S; c f", "`g` is missing"),
+        ("S; c f; w f 0 700; s f", "S; c f", "O4: "),
+        ("S; c f; p f 600; s f; p f 640", "S; c f; p f 600", ""),
+        (
+            "S; c f; p f 600; s f; p f 640",
+            "S; c f",
+            "attributes of no time",
+        ),
+        // All names, and none that it had before.
+        ("c f; S; l f g; s f", "c f; S", "`g` is missing"),
+        ("c f; S; r f g; s g", "c f; S", "`/f` should not be there"),
+        ("c f; S; r f g", "c f; S", ""),
+        // tree_log-L2: the places in a synced directory, and not those elsewhere.
+        ("m d; S; c d/f; c g; D d", "m d; S; c d/f", ""),
+        ("m d; S; c d/f; c g; D d", "m d; S; c g", "`f` is missing"),
+        (
+            "m d; c d/f; S; u d/f; D d",
+            "m d; c d/f; S",
+            "`/d/f` should not",
+        ),
+        (
+            "m d; c d/f; S; r d/f g; D d",
+            "m d; c d/f; S",
+            "`/d/f` should not",
+        ),
+        // The directory has moved, and what is in it has come along.
+        ("m d; S; c d/f; D d; r d e", "m d; S; c d/f; r d e", ""),
+        (
+            "m d; S; c d/f; D d; r d e",
+            "m d; S; r d e",
+            "`f` is missing",
+        ),
+        // An fdatasync promises the file, under one of its names.
+        ("S; c f; d f; r f g", "S; c f; r f g", ""),
+        ("S; c f; d f; r f g", "S", "has no name"),
+        // Who was removed behind the sync may be there or not.
+        ("S; c f; s f; u f", "S; c f", ""),
+        ("S; c f; s f; u f", "S", ""),
+        // tree_log-L1: what sync has covered.
+        ("c f; p f 600; S; c g", "c f; p f 600; S", ""),
+        ("c f; c h; S; c g", "c f; S; c g", "`h` is missing"),
+        // tree_log-L3: a rename leaves one name. A second link that was never made is none.
+        ("c f; S; r f g", "c f; S; l f g", "has 2 names"),
+        (
+            "c f; c g; S; r f g",
+            "c f; c g; S; u f; u g",
+            "`g` is missing",
+        ),
+        ("c f; S; r f g; c f; s f", "S; c k; u k; c f", "no name"),
+        // Operations on names come in no order.
+        ("S; c f; c g", "S; c f; c g; u f", ""),
+    ] {
+        let (judgement, _) = judged(BTRFS, &[history], &[found], |_| {});
+        let said = judgement.violations.join("\n");
+        match words {
+            "" => assert_eq!(said, "", "{history} -> {found}"),
+            words => assert!(said.contains(words), "{history} -> {found}: {said:?}"),
+        }
+    }
+}
+
+/// tree_log-L2 and tree_log-L4: a sync that is under way promises nothing, links are counted, and
+/// what nobody has made is no name.
+#[test]
+fn a_log_of_trees_owes_what_has_ended_and_holds_nothing_strange() {
+    let says = |ended, found: &str| {
+        let mut oracle = FileOracle::new(ran(&script(&["S; c f; s f"]), |_, logs| logs), BTRFS);
+        oracle.advance_to(&[Progress { begun: 4, ended }]);
+        ran(&script(&[found]), |vfs, _| {
+            let mut judgement = Judgement::default();
+            oracle.judge(vfs, &mut judgement);
+            judgement.violations.len()
+        })
+    };
+    assert_eq!(says(3, "S"), 0, "the sync is under way");
+    assert_eq!(says(4, "S"), 1);
+    edited("O1", BTRFS, "c f; S", |vfs| {
+        vfs.link("/t0/f", "/other").map(drop).unwrap()
+    });
+    edited("O1", BTRFS, "c f; S", |vfs| {
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+        vfs.open("/t0/new", flags, 0o644).unwrap().close().unwrap();
+    });
 }

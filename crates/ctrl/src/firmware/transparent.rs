@@ -45,6 +45,8 @@ pub(crate) struct Transparent {
     order: VecDeque<(u32, Digest)>,
     copies: Copies,
     stats: TransparentStats,
+    /// Units that were shared and not asked for since; `None`: nobody wants to know.
+    shared: Option<Vec<u32>>,
 }
 
 impl Transparent {
@@ -60,7 +62,16 @@ impl Transparent {
             order: VecDeque::new(),
             copies: Copies::new(copies),
             stats: TransparentStats::default(),
+            shared: None,
         }
+    }
+    /// With `on`, keeps which units are shared from now on.
+    pub fn keep_shared(&mut self, on: bool) {
+        self.shared = on.then(Vec::new);
+    }
+    /// The units that were shared since the last call, in the order of their writes.
+    pub fn take_shared(&mut self) -> Vec<u32> {
+        self.shared.as_mut().map_or_else(Vec::new, std::mem::take)
     }
     /// Lets only `bits` bits of the hash count.
     pub fn shorten(&mut self, bits: u32) {
@@ -172,6 +183,7 @@ impl Firmware {
         }
         if src == unit {
             self.count(|stats| stats.unchanged += 1);
+            self.note_shared(unit);
             return Ok(true);
         }
         let pairs = [Pair {
@@ -190,6 +202,7 @@ impl Firmware {
                 self.unlogged = true;
                 self.forget_content(unit..unit + 1);
                 self.count(|stats| stats.matched += 1);
+                self.note_shared(unit);
                 Ok(true)
             }
             Err(RemapError::Ftl(e)) => Err(e),
@@ -205,6 +218,12 @@ impl Firmware {
             index.stats.programmed += 1;
         }
         Ok(false)
+    }
+    fn note_shared(&mut self, unit: u32) {
+        let index = self.transparent.as_mut();
+        if let Some(shared) = index.and_then(|index| index.shared.as_mut()) {
+            shared.push(unit);
+        }
     }
     fn count(&mut self, add: impl FnOnce(&mut TransparentStats)) {
         if let Some(index) = &mut self.transparent {

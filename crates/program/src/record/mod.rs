@@ -22,7 +22,9 @@
 //!   under the lock of R1 before the write is answered. Calls that were answered before it are
 //!   noted before it, and what its giver does afterwards is noted behind it (call-C2).
 //! - R6: a write with `O_SYNC` or `O_DSYNC` has one sync behind it. The front door makes it, and
-//!   the kernel asks for the same once more, which is not noted.
+//!   the kernel asks for the same once more, which is not noted. A write with `RWF_SYNC` or
+//!   `RWF_DSYNC` is a write like others to a file system of FUSE, and the kernel asks for its sync.
+//!   `RWF_ATOMIC` is refused there by the kernel.
 //!
 //! The kernel tells a file system of FUSE neither of `sync` nor of `syncfs`, and of a shared
 //! mapping only when it writes pages back: at an `msync`, or by itself, for which thread 0 stands.

@@ -306,6 +306,18 @@ mod tests {
         assert_eq!(counts, (4, 4));
     }
 
+    /// A client that takes no answers and keeps its side open would be waited for.
+    #[test]
+    fn a_client_that_takes_no_answers_is_let_go() {
+        let mut kept = None;
+        let (submitted, finished) = transmitted(|mut client| {
+            client.shutdown(std::net::Shutdown::Read).unwrap();
+            client.write_all(&request(0, None)).unwrap();
+            kept = Some(client);
+        });
+        assert_eq!((submitted, finished), (1, 1));
+    }
+
     #[test]
     fn t2_what_was_submitted_is_finished_though_the_client_has_gone() {
         let (submitted, finished) = transmitted(|mut client| {

@@ -151,7 +151,8 @@ fn region(r: &Region, file: OwnedFd) -> Result<GuestRegionMmap, Close> {
     let bytes = file.metadata().map_err(|e| wrong(e.to_string()))?.len();
     let ends = r.offset.checked_add(r.len);
     let places = [r.guest, r.user].map(|at| at.checked_add(r.len));
-    if r.len == 0 || ends.is_none_or(|end| end > bytes) || places.contains(&None) {
+    // The host maps no region of no bytes.
+    if ends.is_none_or(|end| end > bytes) || places.contains(&None) {
         return Err(wrong(format!(
             "{} bytes from {} on in a file of {bytes}",
             r.len, r.offset

@@ -10,9 +10,9 @@
 //!   it says otherwise. It is known by a queue that has answers when it first starts.
 //! - V4: requests of a client wait while those under way have [`UNDER_WAY_BYTES`] of data. They
 //!   are taken when some of these are answered, without another kick.
-//! - V5: once the server ends, or the device has lost its power, no request is taken, and one that
-//!   was refused for that reason gets no answer: the connection ends, and the next server does it,
-//!   as after a kill.
+//! - V5: once the server ends, or the device has lost its power, what is taken is refused
+//!   (served-S5), and a request that was refused for that reason gets no answer: the connection
+//!   ends, and the next server does it, as after a kill.
 //! - V6: a device that began blank with this server holds nothing that an earlier server answered.
 //!   So a queue that has answers, or notes, from before is refused until this server has worked for
 //!   a client that had none.
@@ -207,10 +207,6 @@ impl<'a> Session<'a> {
         }
         // V4.
         while self.under_way < UNDER_WAY_BYTES {
-            // V5.
-            if self.served.is_ended() {
-                return Err(Close::ByServer);
-            }
             if !self.take_one(n)? {
                 return Ok(false);
             }

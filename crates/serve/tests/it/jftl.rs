@@ -168,7 +168,12 @@ pub fn homes(watch: &Arc<Watch>) -> Homes {
         let seen = looked.device.with_model(|model| model.visible(block));
         seen.expect("power")
     };
-    Homes::new(watch.clone(), move || counted.spared(), peek)
+    (watch.device.with_model_mut(|model| model.keep_shared(true))).expect("power");
+    let shared = move || {
+        let shared = counted.device.with_model_mut(AnyModel::take_shared);
+        shared.expect("power")
+    };
+    Homes::new(watch.clone(), shared, peek)
 }
 
 impl Disk {

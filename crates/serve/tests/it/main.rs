@@ -1,8 +1,10 @@
 //! Clients of the served device: Linux in a guest, tools of others, and clients of our own that
 //! send what no honest one does.
 
+mod bounds;
 mod cuts;
 mod device;
+mod file;
 mod frontend;
 mod fuzz;
 mod guards;
@@ -11,6 +13,7 @@ mod jftl;
 mod kernel;
 mod killed;
 mod nbd;
+mod nbd_bounds;
 mod served;
 mod sockets;
 mod vhost;

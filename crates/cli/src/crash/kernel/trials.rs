@@ -57,7 +57,7 @@ pub fn scripts(args: &CrashArgs, fs: &str) -> Result<Vec<FileScript>, Failure> {
     }
     if !knows(fs) {
         return Err(usage(format!(
-            "--fs {fs}: there are rules for ext4, ext3, f2fs and xfs; say --run and --check for others"
+            "--fs {fs}: there are rules for ext4, ext3, f2fs, xfs and btrfs; say --run and --check for others"
         )));
     }
     let mut all = Vec::new();

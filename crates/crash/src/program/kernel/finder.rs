@@ -28,6 +28,23 @@ impl Finder for SeenFinder<'_> {
 }
 
 impl SeenFinder<'_> {
+    /// Directories in a directory.
+    fn dirs_in(&self, path: &str) -> u32 {
+        let is_in = |other: &str| {
+            let rest = other
+                .strip_prefix(path)
+                .and_then(|rest| rest.strip_prefix('/'));
+            rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
+        };
+        let dirs = self
+            .0
+            .tree
+            .0
+            .iter()
+            .filter(|(other, node)| node.mode & 0o170_000 == 0o040_000 && is_in(other));
+        dirs.count() as u32
+    }
+
     fn entry(&self, path: &str, node: &Node, with_xattrs: bool) -> Result<FoundEntry, String> {
         let kind = match node.mode & 0o170_000 {
             0o100_000 => FileKind::File,
@@ -43,11 +60,16 @@ impl SeenFinder<'_> {
             (FileKind::File | FileKind::Dir, true) => xattrs(node),
             _ => Xattrs::new(),
         };
+        // Btrfs does not count the directories in a directory, and says 1.
+        let nlink = match (kind, node.nlink) {
+            (FileKind::Dir, 1) => 2 + self.dirs_in(path),
+            (_, links) => links as u32,
+        };
         Ok(FoundEntry {
             kind,
             ident: ident(node.ino),
             perm: (node.mode & 0o7777) as u16,
-            nlink: node.nlink as u32,
+            nlink,
             target,
             size: node.size,
             xattrs,

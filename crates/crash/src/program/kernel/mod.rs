@@ -240,3 +240,111 @@ fn mount_options(options: &str) -> String {
         _ => format!("-o {options}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// A folder as a guest has it, with a `dmsetup` that notes what it is told, and ends with
+    /// `status`.
+    struct Room(tempfile::TempDir);
+
+    impl Room {
+        fn new(status: u8) -> Room {
+            let room = Room(tempfile::tempdir().unwrap());
+            let plan = KernelPlan {
+                machine: Machine::Any,
+                fs: "ext4".into(),
+                options: String::new(),
+                image: PathBuf::new(),
+                words: Vec::new(),
+                setup: None,
+                run: String::new(),
+                check: None,
+                look: false,
+                patience: Duration::from_secs(1),
+                guests: 1,
+                stop: || false,
+            };
+            put_commands(room.0.path(), &plan).unwrap();
+            let dmsetup = format!(
+                "#!/bin/sh\nfor word; do last=$word; done\n\
+                 printf '%s' \"$last\" >\"${{0%/*}}/told\"\necho no such mark\nexit {status}\n"
+            );
+            let path = room.bin("dmsetup");
+            fs::write(&path, dmsetup).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+            room
+        }
+
+        fn bin(&self, name: &str) -> PathBuf {
+            self.0.path().join("bin").join(name)
+        }
+
+        /// Runs a command; its code, what device mapper was told, and what ends the run.
+        fn run(&self, name: &str, words: &[&str]) -> (Option<i32>, String, String) {
+            let path = format!("{}:/usr/bin:/bin", self.0.path().join("bin").display());
+            let mut command = Command::new(self.bin(name));
+            let output = command.args(words).env("PATH", path).output().unwrap();
+            let text = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+            let failed = text(self.0.path().join(FAILED));
+            (output.status.code(), text(self.bin("told")), failed)
+        }
+
+        /// An acknowledgement is refused for this reason, told to nobody, and ends the run.
+        fn refuses(&self, words: &[&str], why: &str) {
+            let (code, told, failed) = self.run("ack", words);
+            assert_eq!((code, told.as_str()), (Some(2), ""), "{words:?}");
+            assert!(
+                failed.starts_with("ack: ") && failed.contains(why),
+                "{failed}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_without_a_text_is_refused() {
+        Room::new(0).refuses(&[], "a text is missing");
+        Room::new(0).refuses(&[""], "a text is missing");
+    }
+
+    #[test]
+    fn the_mark_of_the_kernel_is_no_acknowledgement() {
+        Room::new(0).refuses(&["dm-log-writes-end"], "a mark of the kernel");
+    }
+
+    /// The kernel would cut it, and another text be owed.
+    #[test]
+    fn an_acknowledgement_is_as_long_as_an_entry_of_the_log() {
+        let long = "x".repeat(ACK_MAX);
+        let (code, told, failed) = Room::new(0).run("ack", &[&long]);
+        assert_eq!((code, told, failed), (Some(0), long.clone(), String::new()));
+        Room::new(0).refuses(&[&(long.clone() + "y")], "more than 479 bytes");
+        // Bytes and not letters count.
+        let wide = long[..ACK_MAX - 1].to_string() + "\u{e4}";
+        Room::new(0).refuses(&[&wide], "more than 479 bytes");
+    }
+
+    /// kernel-K1: a mark that is not set ends the run.
+    #[test]
+    fn k1_a_mark_that_fails_ends_the_run() {
+        let (code, _, failed) = Room::new(1).run("ack", &["done"]);
+        assert_eq!(code, Some(2));
+        assert_eq!(failed, "ack: no such mark\n");
+    }
+
+    #[test]
+    fn the_text_comes_to_the_log_as_it_is() {
+        let room = Room::new(0);
+        let told = |name: &str, words: &[&str]| {
+            let (code, told, failed) = room.run(name, words);
+            assert_eq!((code, failed.as_str()), (Some(0), ""));
+            told
+        };
+        assert_eq!(told("ack", &["file", "a"]), "file\\ a");
+        assert_eq!(told("ack", &["a\\b\nc"]), "a\\\\b\\ c");
+        assert_eq!(told("varve", &["ack", "x"]), "x");
+        assert_eq!(room.run("varve", &["fsck"]).0, Some(2));
+    }
+}

@@ -7,6 +7,14 @@
 //! XFS logs metadata in the order of the operations, and an fsync forces the log as far as the
 //! inode needs. A block that is allocated is unwritten until its data are there, and a size grows
 //! behind the data, so no former content shows: the terms of `data=ordered`.
+//!
+//! Btrfs commits all metadata at once and maps an extent behind its data, which are the same terms;
+//! mounted with `notreelog` each sync is such a commit. By default a sync of a file or directory is
+//! noted in a log, with all that it promises of this inode and in no order with other operations
+//! ([`Terms::tree_log`]): a file has its content, attributes and all its names, a directory its
+//! entries, and a rename is done or not done. The kernel's own words are few ("fsync" in
+//! `Documentation/filesystems/btrfs`, btrfs(5), `treelog`); the tests of xfstests that the
+//! sequences `known:` name after ask for this much.
 
 use crate::rules::Terms;
 use blockdev::Image;
@@ -26,7 +34,7 @@ const EXT4_OPTIONS_BYTES: usize = 64;
 
 /// Whether the rules know this file system of the kernel.
 pub fn knows(fs: &str) -> bool {
-    matches!(fs, "ext4" | "ext3" | "f2fs" | "xfs")
+    matches!(fs, "ext4" | "ext3" | "f2fs" | "xfs" | "btrfs")
 }
 
 /// The terms of a file system of the kernel that was mounted with these options; `None`: the rules
@@ -38,6 +46,7 @@ pub(super) fn terms(fs: &str, options: &str, image: &Image) -> Option<Terms> {
         garbles: false,
         roll_forward: None,
         by_inode: true,
+        tree_log: false,
         page_bytes: base::BLOCK_BYTES as u64,
     };
     match fs {
@@ -64,6 +73,10 @@ pub(super) fn terms(fs: &str, options: &str, image: &Image) -> Option<Terms> {
             ..ours
         }),
         "xfs" => Some(ours),
+        "btrfs" => Some(Terms {
+            tree_log: has_tree_log(options),
+            ..ours
+        }),
         _ => None,
     }
 }
@@ -81,6 +94,12 @@ fn data_mode(options: &str, head: &[u8], defaults: u32) -> Data {
         (Some("writeback"), _) | (None, 0x60) => Data::Writeback,
         _ => Data::Ordered,
     }
+}
+
+/// Whether a sync of Btrfs goes to the log of trees; without it each is a commit of everything.
+fn has_tree_log(options: &str) -> bool {
+    let of_log = |option: &&str| matches!(*option, "treelog" | "notreelog");
+    options.split(',').rfind(of_log) != Some("notreelog")
 }
 
 /// The value of the last option of this name.
@@ -120,6 +139,9 @@ mod tests {
         let mode = of(&raw, "f2fs", "").unwrap().roll_forward;
         assert_eq!(mode, Some(FsyncMode::Posix));
         assert_eq!(of(&raw, "xfs", "").unwrap().data, Data::Ordered);
-        assert!(of(&raw, "btrfs", "").is_none());
+        let logs = |options: &str| of(&raw, "btrfs", options).unwrap().tree_log;
+        assert!(logs("") && logs("notreelog,treelog"));
+        assert!(!logs("treelog,notreelog") && !ext4.tree_log);
+        assert!(of(&raw, "jfs", "").is_none());
     }
 }

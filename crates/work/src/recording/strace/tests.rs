@@ -324,3 +324,23 @@ fn a_recording_without_times_is_refused_with_what_to_do() {
     let e = read_from("x", &b"1 close(3) = 0\n"[..], false).unwrap_err();
     assert!(e.to_string().contains("varve record"), "{e}");
 }
+
+/// strace-S6: flags of a single write. That it is not torn is no sync.
+#[test]
+fn a_write_may_be_synced_by_its_own_flags() {
+    let (recording, _) = read_text(&lines(&[
+        "openat(AT_FDCWD, \"/db\", O_WRONLY|O_CREAT, 0644) = 3",
+        "pwritev2(3, [{iov_base=\"x\"..., iov_len=4096}], 1, 0, RWF_DSYNC) = 4096",
+        "pwritev2(3, [{iov_base=\"x\"..., iov_len=4096}], 1, 4096, RWF_HIPRI|RWF_SYNC) = 4096",
+        "pwritev2(3, [{iov_base=\"x\"..., iov_len=4096}], 1, 8192, RWF_ATOMIC) = 4096",
+    ]));
+    let expected = [
+        "0 open /db +",
+        "0 write 0+4096",
+        "0 sync true",
+        "0 write 4096+4096",
+        "0 sync false",
+        "0 write 8192+4096",
+    ];
+    assert_eq!(words(&recording)[..6], expected);
+}
