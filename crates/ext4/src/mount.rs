@@ -141,9 +141,9 @@ impl Ext4 {
     /// Mounts the file system on `queue`.
     ///
     /// # Errors
-    /// `Incompatible` for a feature, `Options` for an option, `Corrupt` for damage, I/O errors. Nothing was
-    /// written then, unless the device or an orphan failed after the first write (M4 of the
-    /// module).
+    /// `Incompatible` for a feature, `Options` for an option, `Corrupt` for damage, I/O errors.
+    /// Nothing was written then, unless the device or an orphan failed after the first write (M4
+    /// of the module).
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<Ext4>> {
         Ext4::mount_with_journal(queue, None, options)
     }

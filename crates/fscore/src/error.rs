@@ -89,8 +89,8 @@ pub enum FsError {
     #[error("{0}")]
     Posix(Errno),
     /// An option of the mount, or a choice of a scheme, does not exist, has a value that is not
-    /// allowed, contradicts another one or asks for more than device and volume have. Nothing was
-    /// changed, and another text of options helps.
+    /// allowed, contradicts another one or asks for what this device or volume does not have.
+    /// Another text of options helps.
     #[error("{what}")]
     Options {
         /// The option as it was given, and what is allowed.
