@@ -23,20 +23,26 @@ suite=$here/tests/suite
 mkdir -p "$1"
 folder=$(cd "$1" && pwd) extension=$(realpath "$2") source=$(realpath "$3")
 shift 3
-[ $# -gt 0 ] || set -- $(sed '/^#/d; s/^plain://' "$suite/files.txt")
+[ $# -gt 0 ] || set -- $(sed '/^#/d; s/^[a-z]*://' "$suite/files.txt")
 plain=" $(sed -n 's/^plain://p' "$suite/files.txt") "
+batch=" $(sed -n 's/^batch://p' "$suite/files.txt") "
 
-fixture=$folder/testfixture
-if [ ! -x "$fixture" ]; then
+# built NAME OPTIONS: SQLite's test program, with the shim and another name.
+built() {
+    [ ! -x "$folder/$1" ] || return 0
     [ -f "$source/Makefile" ] || { echo "$source: run ./configure --with-tcl=/usr/lib/tcl8.6 there" >&2; exit 2; }
-    cc -O1 -fPIC -shared -I/usr/include/tcl8.6 "$suite/shim.c" -o "$folder/libshim.so"
     make -s -C "$source" sqlite3.c
-    # The rule of `testfixture`, with the shim and another name.
-    make -s -C "$source" -W sqlite3.c testfixture OPTS="-O1 -DSQLITE_EXTRA_INIT=varve_suite_init -rdynamic" \
+    make -s -C "$source" -W sqlite3.c testfixture OPTS="-O1 -DSQLITE_EXTRA_INIT=varve_suite_init -rdynamic $2" \
         TLIBS="-lm -lz -ldl -lpthread -L$folder -lshim -Wl,-rpath,$folder" >"$folder/make.log" 2>&1 ||
         { tail -20 "$folder/make.log" >&2; exit 1; }
-    mv "$source/testfixture" "$fixture"
-fi
+    mv "$source/testfixture" "$folder/$1"
+}
+[ "$folder/libshim.so" -nt "$suite/shim.c" ] ||
+    cc -O1 -fPIC -shared -I/usr/include/tcl8.6 "$suite/shim.c" -o "$folder/libshim.so"
+built testfixture ""
+for file in "$@"; do
+    case $batch in *" $file "*) built testfixture-batch -DSQLITE_ENABLE_BATCH_ATOMIC_WRITE ;; esac
+done
 cp "$extension" "$folder/varve.so"
 chmod 755 "$folder" "$folder/varve.so"
 
@@ -44,16 +50,23 @@ chmod 755 "$folder" "$folder/varve.so"
 run() {
     rm -rf "$folder/run" "$folder/image"
     mkdir -m 777 "$folder/run" "$folder/image"
+    fixture=$folder/testfixture
     set -- "$1" "$2" VARVE_EXTENSION="$folder/varve.so" VARVE_SUITE_FOLDER="$folder/run/testdir"
     [ "$1" = host ] || set -- "$@" VARVE_SUITE_IMAGE="$folder/image/app.img"
     case $plain in *" $2 "*) set -- "$@" VARVE_SUITE_PLAIN=1 ;; esac
+    case $batch in *" $2 "*) set -- "$@" VARVE_SUITE_BATCH=1 && fixture=$fixture-batch ;; esac
     where=$1 file=$2
     shift 2
     (cd "$folder/run" && env "$@" setpriv --reuid=nobody --regid=nogroup --clear-groups \
         timeout "${LIMIT:-900}" "$fixture" "$suite/run.tcl" "$source/test/$file") \
         >"$folder/$where-$file.out" 2>&1 || true
-    [ "$where" = host ] || e2fsck -fn "$folder/image/app.img" >"$folder/fsck.out" 2>&1 ||
+    [ "$where" = host ] || checked >"$folder/fsck.out" 2>&1 ||
         echo "! e2fsck expected: nothing" >>"$folder/$where-$file.out"
+}
+# A process that ends by exit has written all it was told to, most of it to the log alone. So the log goes home first,
+# and the check that changes nothing looks at what it was for.
+checked() {
+    { e2fsck -p "$folder/image/app.img" || [ $? -eq 1 ]; } && e2fsck -fn "$folder/image/app.img"
 }
 # The cases that failed, and how it ended, if it did not.
 failures() {

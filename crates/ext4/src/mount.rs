@@ -141,9 +141,9 @@ impl Ext4 {
     /// Mounts the file system on `queue`.
     ///
     /// # Errors
-    /// `Incompatible` for a feature or an option, `Corrupt` for damage, I/O errors. Nothing was
-    /// written then, unless the device or an orphan failed after the first write (M4 of the
-    /// module).
+    /// `Incompatible` for a feature, `Options` for an option, `Corrupt` for damage, I/O errors.
+    /// Nothing was written then, unless the device or an orphan failed after the first write (M4
+    /// of the module).
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<Ext4>> {
         Ext4::mount_with_journal(queue, None, options)
     }
@@ -539,7 +539,7 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
     }
     if options.scheme.is_none() && options.data == DataMode::Journal {
         let what = "data=journal needs a journal; use data=ordered with scheme=none";
-        return Err(FsError::incompatible(what));
+        return Err(FsError::options(what));
     }
     Ok(())
 }
@@ -590,14 +590,14 @@ fn find_log(
         return Ok(None);
     }
     let sane = options.scheme.map_or(Ok(()), |s| s.check_bug());
-    sane.map_err(FsError::incompatible)?;
+    sane.map_err(FsError::options)?;
     if let Some(scheme) = options.scheme.as_ref().filter(|_| !options.read_only) {
         let fits = scheme.check(queue.caps());
-        fits.map_err(FsError::incompatible)?;
+        fits.map_err(FsError::options)?;
     }
     let external = has_external_log(sb);
     if let Some(scheme) = options.scheme.filter(|_| external && !options.read_only) {
-        scheme.check_apart().map_err(FsError::incompatible)?;
+        scheme.check_apart().map_err(FsError::options)?;
     }
     let opened = match log_queue.filter(|_| external) {
         Some(log_queue) => open_external((queue, log_queue), sb, options, dirty || torn)?,

@@ -106,7 +106,7 @@ impl MountOptions {
     /// seconds, as in the kernel. The scheme is a preset, single choices, or both ([`Choices`]).
     ///
     /// # Errors
-    /// `Incompatible`, naming the key or value and the choices that exist.
+    /// `Options`, naming the key or value and the choices that exist.
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
         let mut scheme = Choices::default();
@@ -120,15 +120,15 @@ impl MountOptions {
             }
         }
         if options.no_recovery && !options.read_only {
-            return Err(FsError::incompatible(
+            return Err(FsError::options(
                 "mount option `norecovery` needs `ro`: nothing may be changed on what a log would replace",
             ));
         }
-        let refused = |e| FsError::incompatible(format!("mount options `{text}`: {e}"));
+        let refused = |e| FsError::options(format!("mount options `{text}`: {e}"));
         options.scheme = scheme.scheme().map_err(refused)?;
         if let Some(scheme) = &options.scheme {
             // Also where nothing is mounted for writing: recovery would make the mistake as well.
-            scheme.check_bug().map_err(FsError::incompatible)?;
+            scheme.check_bug().map_err(FsError::options)?;
         }
         Ok(options)
     }

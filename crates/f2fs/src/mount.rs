@@ -48,7 +48,7 @@ const RESERVE_PART: u64 = 8;
 fn reserve(options: &MountOptions, user_blocks: u64) -> FsResult<Reserve> {
     let (blocks, most) = (options.reserve_blocks, user_blocks / RESERVE_PART);
     if blocks > most {
-        return Err(FsError::incompatible(format!(
+        return Err(FsError::options(format!(
             "mount option `reserve_root={blocks}`: at most {most} blocks of this volume can be held back"
         )));
     }

@@ -164,7 +164,7 @@ impl Preset {
 fn preset(word: &str) -> FsResult<Preset> {
     word.parse().map_err(|e: UnknownWord| {
         let (given, valid) = (e.given, e.valid.join(", "));
-        FsError::incompatible(format!("scheme `{given}` of F2FS; there are: {valid}"))
+        FsError::options(format!("scheme `{given}` of F2FS; there are: {valid}"))
     })
 }
 
@@ -263,7 +263,7 @@ impl FromStr for Scheme {
                 Some((key, value)) if scheme.set(key, value).map_err(|e| refused(item, e))? => {}
                 Some(_) => {
                     let ideas = Ideas::KEYS;
-                    return Err(FsError::incompatible(format!(
+                    return Err(FsError::options(format!(
                         "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier, with f2fsj and page-journal \
                          also ring=BLOCKS, guard=ro-bit|magic|none, rounds=1|2, redone=ring|home, commit=SECONDS|MILLISECONDSms, {ideas}"
                     )));
@@ -276,7 +276,7 @@ impl FromStr for Scheme {
 }
 
 fn refused(item: &str, allowed: String) -> FsError {
-    FsError::incompatible(format!("`{item}` in a scheme of F2FS: {allowed}"))
+    FsError::options(format!("`{item}` in a scheme of F2FS: {allowed}"))
 }
 
 impl Scheme {
@@ -300,12 +300,12 @@ impl Scheme {
     fn check(self) -> FsResult<()> {
         let journal = self.preset.journal().is_some();
         if journal && self.fsync != FsyncMode::Posix {
-            return Err(FsError::incompatible(format!(
+            return Err(FsError::options(format!(
                 "`{self}`: with a journal an fsync is always durable as a whole; there are no modes of it to compare"
             )));
         }
         if !journal && self.has_choice_of_journal() {
-            return Err(FsError::incompatible(format!(
+            return Err(FsError::options(format!(
                 "`{self}`: ring=, guard=, rounds=, redone=, commit= and what the journal has ({}) are choices of f2fsj and page-journal",
                 Ideas::KEYS
             )));
@@ -428,7 +428,7 @@ impl MountOptions {
     /// Parses `key=value,...`; an empty text gives the defaults.
     ///
     /// # Errors
-    /// `Incompatible`, naming the unknown key or value and those that exist.
+    /// `Options`, naming the unknown key or value and those that exist.
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
         let mut of_journal = Vec::new();
@@ -440,12 +440,12 @@ impl MountOptions {
         }
         options.adopt(&of_journal)?;
         if options.reserve_blocks == 0 && options.reserve_owner != ReserveOwner::default() {
-            return Err(FsError::incompatible(
+            return Err(FsError::options(
                 "mount options `resuid` and `resgid` need `reserve_root=BLOCKS`: nothing is held back without it",
             ));
         }
         if !options.roll_forward && !options.read_only && text.contains("norecovery") {
-            return Err(FsError::incompatible(
+            return Err(FsError::options(
                 "mount option `norecovery` needs `ro`; `disable_roll_forward` gives fsynced data up",
             ));
         }
@@ -456,7 +456,7 @@ impl MountOptions {
     fn adopt(&mut self, items: &[&str]) -> FsResult<()> {
         let Some(own) = &mut self.journal else {
             return match items.last() {
-                Some(item) => Err(FsError::incompatible(format!(
+                Some(item) => Err(FsError::options(format!(
                     "mount option `{item}` is one of the journal: say scheme=f2fsj too"
                 ))),
                 None => Ok(()),
@@ -466,7 +466,7 @@ impl MountOptions {
             own.set_item(item)?;
         }
         if self.checkpoint_disabled {
-            return Err(FsError::incompatible(
+            return Err(FsError::options(
                 "mount option `checkpoint=disable`: with a journal (scheme=f2fsj) nothing is left undone at a mount",
             ));
         }

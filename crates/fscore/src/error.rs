@@ -1,5 +1,5 @@
-//! Errors of a file system, in four classes: misuse (POSIX), I/O (of the device, or of a host
-//! without threads), incompatible, corrupt.
+//! Errors of a file system, in four classes: misuse (POSIX, wrong options), I/O (of the device, or
+//! of a host without threads), incompatible, corrupt.
 
 use std::fmt;
 use thiserror::Error;
@@ -88,6 +88,14 @@ pub enum FsError {
     /// The caller's request cannot be done in this state: a plain POSIX answer.
     #[error("{0}")]
     Posix(Errno),
+    /// An option of the mount, or a choice of a scheme, does not exist, has a value that is not
+    /// allowed, contradicts another one or asks for what this device or volume does not have.
+    /// Another text of options helps.
+    #[error("{what}")]
+    Options {
+        /// The option as it was given, and what is allowed.
+        what: String,
+    },
     /// The device failed or lost its power.
     #[error("{what}")]
     Io {
@@ -128,6 +136,7 @@ impl FsError {
     pub const fn errno(&self) -> Errno {
         match self {
             FsError::Posix(errno) => *errno,
+            FsError::Options { .. } => Errno::Inval,
             FsError::Io { .. } => Errno::Io,
             FsError::Incompatible { .. } => Errno::NotSup,
             FsError::Corrupt { .. } => Errno::UClean,
@@ -145,6 +154,10 @@ impl FsError {
     pub fn corrupt(what: impl Into<String>) -> FsError {
         FsError::Corrupt { what: what.into() }
     }
+    /// The refusal of a text of options.
+    pub fn options(what: impl Into<String>) -> FsError {
+        FsError::Options { what: what.into() }
+    }
     /// An incompatibility report.
     pub fn incompatible(what: impl Into<String>) -> FsError {
         FsError::Incompatible { what: what.into() }
@@ -160,9 +173,48 @@ impl From<Errno> for FsError {
 impl From<base::UnknownWord> for FsError {
     fn from(e: base::UnknownWord) -> FsError {
         let valid = e.valid.join(", ");
-        FsError::incompatible(format!("{} `{}`; there are: {valid}", e.what, e.given))
+        FsError::options(format!("{} `{}`; there are: {valid}", e.what, e.given))
     }
 }
 
 /// Result of a file-system operation.
 pub type FsResult<T> = Result<T, FsError>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::options::{bad_value, unknown};
+
+    /// Who mistyped an option must not go and look for what is wrong with their volume.
+    #[test]
+    fn a_wrong_option_is_not_an_incompatible_volume() {
+        let wrong = [
+            (
+                bad_value("cache=0", "it may be 1"),
+                "mount option `cache=0`: it may be 1",
+            ),
+            (
+                unknown("speed=max", "ro"),
+                "mount option `speed=max` is unknown; there are: ro",
+            ),
+            (
+                FsError::from(base::UnknownWord {
+                    what: "preset",
+                    given: "fast".into(),
+                    valid: vec!["slow"],
+                }),
+                "preset `fast`; there are: slow",
+            ),
+        ];
+        for (error, text) in wrong {
+            assert!(matches!(error, FsError::Options { .. }), "{error}");
+            assert_eq!(
+                (error.errno(), error.to_string()),
+                (Errno::Inval, text.into())
+            );
+        }
+        let volume = FsError::incompatible("feature encrypt");
+        assert_eq!(volume.errno(), Errno::NotSup);
+        assert_eq!(volume.to_string(), "incompatible: feature encrypt");
+    }
+}

@@ -160,7 +160,7 @@ impl Volume {
             }
             (Some(_), MountOptions::F2fs(_)) => {
                 let what = "F2FS has its journal, if any, on its own device: leave journal= out";
-                return Err(FsError::incompatible(what).into());
+                return Err(FsError::options(what).into());
             }
             (None, options) => AnyFs::mount(queue_of(file)?, options)?,
         };

@@ -48,8 +48,17 @@ impl Before {
 /// # Errors
 /// The host refuses; there is none, and none is wished.
 pub fn disk(image: &Path, wish: &Wish) -> Result<(Disk, Option<Before>), Error> {
+    disk_by(image, wish, |image| Disk::open(image))
+}
+
+/// `open` opens the image and locks it, and others may do something between the two.
+fn disk_by(
+    image: &Path,
+    wish: &Wish,
+    open: impl FnOnce(&Path) -> Result<Disk, Error>,
+) -> Result<(Disk, Option<Before>), Error> {
     let file = identity(image);
-    match Disk::open(image) {
+    match open(image) {
         Err(e) if e.kind() == ErrorKind::NotFound => made(image, wish, e),
         Err(e) if wish.create.is_some() && is_empty(image) => made(image, wish, e),
         Err(e) if is_write_protected(&e) => Ok((Disk::open_read_only(image)?, None)),
@@ -137,4 +146,56 @@ fn is_write_protected(e: &Error) -> bool {
         e.kind(),
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 16 << 20;
+
+    fn image(folder: &Path, name: &str) -> std::path::PathBuf {
+        let image = folder.join(name);
+        let disk = Disk::create(&image, BYTES).unwrap();
+        disk.format(&Format::new(Kind::Ext4)).unwrap();
+        image
+    }
+
+    /// making-U2: the file that is opened has no name, or its name leads elsewhere, when this
+    /// process gets the lock that the other one has held.
+    #[test]
+    fn an_image_that_was_taken_away_before_its_lock_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let wish = Wish {
+            create: Some(BYTES),
+            ..Wish::default()
+        };
+        let app = image(folder.path(), "app.img");
+        let taken = |e: Result<(Disk, Option<Before>), Error>| {
+            let e = e.map(drop).expect_err("a file without this name");
+            assert_eq!(e.errno(), EBUSY, "{e}");
+            assert!(e.to_string().contains("app.img: is being replaced"), "{e}");
+        };
+        // The open of the other process failed, and took away the image that it had made.
+        taken(disk_by(&app, &wish, |path| {
+            let disk = Disk::open(path)?;
+            Before::Missing.restore(path);
+            Ok(disk)
+        }));
+        assert!(
+            !app.exists(),
+            "nothing is made under a lock of another file"
+        );
+        // A third process has made the image by now.
+        let app = image(folder.path(), "app.img");
+        let another = image(folder.path(), "another.img");
+        taken(disk_by(&app, &wish, |path| {
+            let disk = Disk::open(path)?;
+            std::fs::rename(&another, path).unwrap();
+            Ok(disk)
+        }));
+        // As `images::acquire` does next.
+        let (disk, made) = disk_by(&app, &wish, |path| Disk::open(path)).unwrap();
+        assert_eq!((disk.bytes(), made), (BYTES, None));
+    }
 }

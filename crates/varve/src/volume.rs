@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{FsResult, OpenFlags, RenameMode, SetAttr, Vfs};
+use vfs::{FsError, FsResult, OpenFlags, RenameMode, SetAttr, Vfs};
 
 /// Permission bits of a directory that is made.
 const DIR_PERM: u16 = 0o755;
@@ -103,6 +103,7 @@ impl Volume {
         let _ = disk.take_zeros();
         let mounted = rig::Volume::mount_device(claim.cut.clone(), kind, options, read_only);
         let mounted = mounted.map_err(|e| match e {
+            rig::VolumeError::Fs(e @ FsError::Options { .. }) => Error::Options(e.to_string()),
             rig::VolumeError::Fs(e) => Error::fs("mounting")(e),
             other => Error::host(other.to_string()),
         })?;

@@ -308,6 +308,9 @@ fn is_fatal(error: &FsError) -> bool {
         FsError::Io { power_lost, .. } => *power_lost,
         FsError::Aborted { .. } => true,
         FsError::Posix(errno) => *errno == Errno::Shutdown,
-        FsError::Incompatible { .. } | FsError::Corrupt { .. } | FsError::NoThread { .. } => false,
+        FsError::Options { .. }
+        | FsError::Incompatible { .. }
+        | FsError::Corrupt { .. }
+        | FsError::NoThread { .. } => false,
     }
 }

@@ -80,6 +80,7 @@ static void files(const char *image) {
     WANT(-EEXIST, "holds data", varve_mkfs(disk, "ext4", "", &why));
     OK(varve_mkfs(disk, "ext4", "label=from-c,force", &why));
     WANT(-EINVAL, "speed=max", varve_mount(disk, "speed=max", &volume, &why));
+    WANT(-EINVAL, "home=remap needs", varve_mount(disk, "scheme=jftl", &volume, &why));
     WANT(-EINVAL, "`cache=0`: it may be", varve_mount(disk, "cache=0", &volume, &why));
     OK(varve_mount(disk, "commit=1,cache=16M", &volume, &why));
     WANT(-EBUSY, "is mounted", varve_disk_close(disk, &why));

@@ -78,12 +78,12 @@ pub fn one_of(words: &[&str]) -> String {
 
 /// The refusal of an option whose value is not allowed; `allowed` says what is.
 pub fn bad_value(item: &str, allowed: impl Display) -> FsError {
-    FsError::incompatible(format!("mount option `{item}`: {allowed}"))
+    FsError::options(format!("mount option `{item}`: {allowed}"))
 }
 
 /// The refusal of an option that does not exist; `there_are` names those that do.
 pub fn unknown(item: &str, there_are: impl Display) -> FsError {
-    FsError::incompatible(format!(
+    FsError::options(format!(
         "mount option `{item}` is unknown; there are: {there_are}"
     ))
 }

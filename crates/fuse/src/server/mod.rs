@@ -156,7 +156,10 @@ impl Server {
         let for_good = match e {
             FsError::Corrupt { .. } | FsError::Aborted { .. } => true,
             FsError::Io { power_lost, .. } => *power_lost,
-            FsError::Posix(_) | FsError::Incompatible { .. } | FsError::NoThread { .. } => false,
+            FsError::Posix(_)
+            | FsError::Options { .. }
+            | FsError::Incompatible { .. }
+            | FsError::NoThread { .. } => false,
         };
         if for_good && !self.told.swap(true, Ordering::AcqRel) {
             (self.tell)(&e.to_string());

@@ -6,7 +6,8 @@
  *
  * Environment: VARVE_SUITE_IMAGE (its size: VARVE_SUITE_SIZE), VARVE_SUITE_FOLDER, VARVE_EXTENSION,
  * VARVE_SUITE_OPTIONS (of the mount), VARVE_SUITE_PLAIN (rollback journals are files, as those of other
- * kinds: none is held). */
+ * kinds: none is held), VARVE_SUITE_BATCH (batches of writes are offered, for a `testfixture` that makes them;
+ * otherwise not, because many tests leave themselves out where they are). */
 #include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -115,10 +116,29 @@ static int f_truncate(sqlite3_file *file, sqlite3_int64 size) {
     return fails() ? SQLITE_IOERR_TRUNCATE : real->xTruncate(file, size);
 }
 
+/* Syncs are counted as the unix VFS counts them: one of the file, and with the first sync of a new journal
+ * one of its folder, which is remembered behind what the VFS has of the file. */
+extern int sqlite3_sync_count, sqlite3_fullsync_count;
+
+static int *syncs_folder(sqlite3_file *file) {
+    return (int *)((char *)file + (shim.szOsFile - (int)sizeof(int)));
+}
+
 static int f_sync(sqlite3_file *file, int flags) {
     if (is_full())
         return SQLITE_FULL;
-    return fails() ? SQLITE_IOERR_FSYNC : real->xSync(file, flags);
+    sqlite3_fullsync_count += (flags & 0x0F) == SQLITE_SYNC_FULL;
+    sqlite3_sync_count++;
+    if (fails())
+        return SQLITE_IOERR_FSYNC;
+    sqlite3_sync_count += *syncs_folder(file);
+    *syncs_folder(file) = 0;
+    return real->xSync(file, flags);
+}
+
+static int f_characteristics(sqlite3_file *file) {
+    int all = real->xDeviceCharacteristics(file);
+    return getenv("VARVE_SUITE_BATCH") != NULL ? all : all & ~SQLITE_IOCAP_BATCH_ATOMIC;
 }
 
 static int f_size(sqlite3_file *file, sqlite3_int64 *size) {
@@ -140,6 +160,7 @@ static void may_fail(sqlite3_file *file) {
         failing.xSync = f_sync;
         failing.xFileSize = f_size;
         failing.xCheckReservedLock = f_reserved;
+        failing.xDeviceCharacteristics = f_characteristics;
     }
     if (file->pMethods == real)
         file->pMethods = &failing;
@@ -161,6 +182,8 @@ static int x_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int fl
     sqlite3_free_filename(full);
     if (code == SQLITE_OK)
         may_fail(file);
+    int journals = SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_SUPER_JOURNAL | SQLITE_OPEN_WAL;
+    *syncs_folder(file) = (flags & SQLITE_OPEN_CREATE) != 0 && (flags & journals) != 0;
     return code;
 }
 
@@ -174,6 +197,7 @@ static int x_delete(sqlite3_vfs *vfs, const char *path, int sync) {
     sqlite3_filename full = named(name);
     int code = full == NULL ? SQLITE_NOMEM : image->xDelete(image, full, sync);
     sqlite3_free_filename(full);
+    sqlite3_sync_count += code == SQLITE_OK && (sync & 1) != 0;
     return code;
 }
 
@@ -479,7 +503,8 @@ int varve_suite_init(const char *unused) {
     shim = *image;
     shim.zName = "varve-suite";
     shim.mxPathname = host->mxPathname;
-    shim.szOsFile = image->szOsFile > host->szOsFile ? image->szOsFile : host->szOsFile;
+    int most = image->szOsFile > host->szOsFile ? image->szOsFile : host->szOsFile;
+    shim.szOsFile = (most + 7) / 8 * 8 + 8;
     shim.xOpen = x_open;
     shim.xDelete = x_delete;
     shim.xAccess = x_access;

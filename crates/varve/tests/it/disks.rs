@@ -99,6 +99,16 @@ fn options_are_refused_by_name() {
         matches!(&e, Error::Options(why) if why.contains("speed=max")),
         "{e}"
     );
+    assert_eq!(e.errno(), 22, "EINVAL: the volume is as good as before");
+    assert!(!e.to_string().contains("incompatible"), "{e}");
+    // Only the volume tells that this is too much.
+    let small = Disk::ram(64 << 20).unwrap();
+    small.format(&Format::f2fs()).unwrap();
+    for (disk, options) in [(&small, "reserve_root=99999999"), (&disk, "scheme=jftl")] {
+        let e = Volume::mount(disk, options).unwrap_err();
+        assert!(matches!(&e, Error::Options(_)), "{options}: {e:?}");
+        assert_eq!(e.errno(), 22, "{e}");
+    }
     assert!(!disk.is_mounted(), "a refused mount leaves the disk free");
     let e = Disk::ram(5000).unwrap_err();
     assert!(e.to_string().contains("multiple of 4096"), "{e}");

@@ -22,7 +22,7 @@ impl F2fs {
         let Some(area) = area else {
             return match self.options.journal {
                 None => Ok(None),
-                Some(_) => Err(FsError::incompatible(
+                Some(_) => Err(FsError::options(
                     "scheme=f2fsj: the volume has no room for a journal; `varve mkfs --fs f2fs -J default` makes one that has",
                 )),
             };
