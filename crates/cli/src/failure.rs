@@ -66,3 +66,14 @@ pub fn no_thread(what: &str) -> impl FnOnce(io::Error) -> Failure + '_ {
         ))
     }
 }
+
+/// An error that means that the host has started no process for `what`.
+pub fn no_process(what: &str) -> impl FnOnce(io::Error) -> Failure + '_ {
+    move |e| match e.kind() {
+        // EAGAIN: the host counts processes and threads together.
+        io::ErrorKind::WouldBlock => failed(format!(
+            "no process for {what}: {e}; `ulimit -u` is the limit"
+        )),
+        _ => failed(format!("no process for {what}: {e}")),
+    }
+}

@@ -5,7 +5,7 @@
 //! JSON lines on standard output: `{"progress":[done,all]}` now and then, and at the end
 //! `{"done":...}` or `{"failed":"..."}`.
 
-use crate::failure::{Failure, failed};
+use crate::failure::{Failure, failed, no_process};
 use crate::stop::Stop;
 use report::results::Run;
 use report::samples::Samples;
@@ -248,7 +248,7 @@ pub fn ask<T: DeserializeOwned, R>(
     let mut child = worker(&program)
         .arg(subcommand)
         .spawn()
-        .map_err(|e| why(&e))?;
+        .map_err(no_process(what))?;
     let guard = stop.guard(&child);
     let answer = converse(&mut child, task, heard);
     drop(guard);

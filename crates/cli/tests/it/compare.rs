@@ -5,8 +5,9 @@ use crate::program::{command, varve, words};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 const SMALL: &str = "sqlite:insert=12,update=6,delete=4";
 
@@ -506,4 +507,55 @@ fn a_time_line_has_syncs_and_commands_and_changes_nothing() {
     assert!(names.contains(&"task meta 3"), "{names:?}");
     let gone = compare(dirs[0].path(), &["--trace-out", "/nowhere/trace.json"]);
     assert!(!gone.status.success() && words(&gone).contains("/nowhere/trace.json"));
+}
+
+/// A workload has tasks of its own, which are coroutines and no threads of the host: what has no
+/// room there are workers, checkers and what waits for signals, and each is refused in a sentence.
+#[test]
+fn a_host_without_room_for_processes_refuses_in_a_sentence() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(dir.path(), open).unwrap();
+    let jobs = dir.path().join("jobs.fio");
+    let text = "[a]\nrw=randwrite\nbs=4k\nsize=64k\nfsync=1\nnumjobs=16\n";
+    fs::write(&jobs, text).unwrap();
+    let jobs = jobs.to_str().unwrap();
+    let loads = [
+        &["replay", jobs][..],
+        &["compare", "--workload", "filebench:varmail,scale=1/100"],
+        &["compare", "--workload", "meta:procs=32,count=64"],
+    ];
+    // Limits of processes are not for root, and a user has others, which count.
+    let is_root = rustix::process::geteuid().is_root();
+    let mut refused = 0;
+    for room in 1..6 {
+        for (n, load) in loads.iter().enumerate() {
+            let out = dir.path().join(format!("{room}-{n}"));
+            let mut limited = Command::new("setpriv");
+            if is_root {
+                limited.args(["--reuid=54321", "--regid=54321", "--clear-groups"]);
+            }
+            limited.args([
+                "prlimit",
+                &format!("--nproc={room}"),
+                env!("CARGO_BIN_EXE_varve"),
+            ]);
+            limited
+                .args(*load)
+                .args(["-q", "--schemes", "jbd2", "--out"]);
+            let output = limited.arg(out).current_dir(dir.path()).output().unwrap();
+            let said = words(&output);
+            assert!(!said.contains("panicked"), "{room}: {load:?}: {said}");
+            if !output.status.success() {
+                assert_eq!(output.status.code(), Some(1), "{room}: {load:?}: {said}");
+                assert!(said.contains("Resource temporarily"), "{load:?}: {said}");
+                refused += 1;
+            }
+            if is_root && room == 2 {
+                let limit = "no process for ext4/jbd2: Resource temporarily unavailable (os error 11); `ulimit -u` is the limit";
+                assert!(said.contains(limit), "{load:?}: {said}");
+            }
+        }
+    }
+    assert!(refused >= 6, "{refused} of 15 were refused");
 }
