@@ -18,9 +18,9 @@ pub struct Program {
     pub directory: PathBuf,
 }
 
-/// All that the tests start: their programs, what these start, the examples, and the libraries for other
-/// languages, which no Rust program asks for. The same set each time, since cargo compiles packages
-/// of others anew for another set.
+/// All that the tests start: their programs, what these start, the examples, and the libraries for
+/// other languages, which no Rust program asks for. The same set each time, since cargo compiles
+/// packages of others anew for another set.
 const ALL: [&str; 3] = ["--lib", "--tests", "--examples"];
 
 /// Tells tests that libraries and examples stand beside them, so that they need not run cargo.
