@@ -22,6 +22,8 @@ fn under_valgrind(program: &Path) -> Command {
 
 /// The library, in the folder in which the tests are built. `cargo test` does not build it for
 /// them, because no Rust program can use it; `cargo xtask test` does.
+// Tests have no front end that could pass it down.
+#[allow(clippy::disallowed_methods)]
 fn library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let built = program.ancestors().nth(2).unwrap();
