@@ -7,11 +7,16 @@ use guest::{Node, Seen};
 use vfs::FileKind;
 
 /// Shows what a guest has seen.
-pub(super) struct SeenFinder<'a>(pub &'a Seen);
+pub(super) struct SeenFinder<'a> {
+    pub seen: &'a Seen,
+    /// The links of a directory are 2 and those of the directories in it; else the file system says
+    /// 1, and they are counted here. Where they should be there, 1 is damage.
+    pub links_dirs: bool,
+}
 
 impl Finder for SeenFinder<'_> {
     fn names(&self, root: &str, with_xattrs: bool) -> Result<FoundView, String> {
-        let all = self.0.tree.0.iter();
+        let all = self.seen.tree.0.iter();
         let below = all.filter_map(|(path, node)| {
             let inner = path.strip_prefix(root)?;
             (inner.is_empty() || inner.starts_with('/')).then_some((path, inner, node))
@@ -22,7 +27,7 @@ impl Finder for SeenFinder<'_> {
     }
 
     fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
-        let bytes = self.0.bytes.get(path).cloned();
+        let bytes = self.seen.bytes.get(path).cloned();
         bytes.ok_or_else(|| format!("{path}: it is no file"))
     }
 }
@@ -36,12 +41,8 @@ impl SeenFinder<'_> {
                 .and_then(|rest| rest.strip_prefix('/'));
             rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
         };
-        let dirs = self
-            .0
-            .tree
-            .0
-            .iter()
-            .filter(|(other, node)| node.mode & 0o170_000 == 0o040_000 && is_in(other));
+        let all = self.seen.tree.0.iter();
+        let dirs = all.filter(|(other, node)| node.mode & 0o170_000 == 0o040_000 && is_in(other));
         dirs.count() as u32
     }
 
@@ -53,16 +54,15 @@ impl SeenFinder<'_> {
             other => return Err(format!("{path}: an inode of mode {other:o}")),
         };
         let target = match kind {
-            FileKind::Symlink => String::from_utf8_lossy(&self.0.bytes[path]).into_owned(),
+            FileKind::Symlink => String::from_utf8_lossy(&self.seen.bytes[path]).into_owned(),
             _ => String::new(),
         };
         let xattrs = match (kind, with_xattrs) {
             (FileKind::File | FileKind::Dir, true) => xattrs(node),
             _ => Xattrs::new(),
         };
-        // Btrfs does not count the directories in a directory, and says 1.
         let nlink = match (kind, node.nlink) {
-            (FileKind::Dir, 1) => 2 + self.dirs_in(path),
+            (FileKind::Dir, 1) if !self.links_dirs => 2 + self.dirs_in(path),
             (_, links) => links as u32,
         };
         Ok(FoundEntry {

@@ -240,12 +240,38 @@ mod tests {
             assert_eq!(ino.is_some(), makes, "{op}");
         }
         let seen = guest::Seen::of(folder.path()).unwrap();
-        let names = SeenFinder(&seen).names("/t0", false).unwrap();
+        let found = SeenFinder {
+            seen: &seen,
+            links_dirs: true,
+        };
+        let names = found.names("/t0", false).unwrap();
         let view = &task.state.view;
         assert!(names.keys().eq(view.keys()), "{names:?}");
         assert_eq!((names["/g"].nlink, names["/g"].perm), (2, 0o600));
         assert_eq!(names["/l"].target, "there");
-        let bytes = SeenFinder(&seen).bytes("/t0/g").unwrap();
+        let bytes = found.bytes("/t0/g").unwrap();
         assert!(bytes == task.state.content("/d/f").unwrap().bytes() && bytes.len() == 9000);
+    }
+    /// One link is what Btrfs says of a directory, and damage elsewhere.
+    #[test]
+    fn directories_are_counted_only_where_the_file_system_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for dir in ["t0/d/a", "t0/d/b/c", "t0/de"] {
+            fs::create_dir_all(folder.path().join(dir)).unwrap();
+        }
+        let mut seen = guest::Seen::of(folder.path()).unwrap();
+        for node in seen.tree.0.values_mut() {
+            node.nlink = 1;
+        }
+        let links = |links_dirs| {
+            let found = SeenFinder {
+                seen: &seen,
+                links_dirs,
+            };
+            let names = found.names("/t0", false).unwrap();
+            ["", "/d", "/d/a", "/d/b"].map(|path| names[path].nlink)
+        };
+        assert_eq!(links(false), [4, 4, 2, 3]);
+        assert_eq!(links(true), [1; 4]);
     }
 }

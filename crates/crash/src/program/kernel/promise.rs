@@ -96,6 +96,11 @@ fn data_mode(options: &str, head: &[u8], defaults: u32) -> Data {
     }
 }
 
+/// Whether the links of a directory are 2 and those of the directories in it; Btrfs says 1.
+pub(super) fn links_dirs(fs: &str) -> bool {
+    fs != "btrfs"
+}
+
 /// Whether a sync of Btrfs goes to the log of trees; without it each is a commit of everything.
 fn has_tree_log(options: &str) -> bool {
     let of_log = |option: &&str| matches!(*option, "treelog" | "notreelog");

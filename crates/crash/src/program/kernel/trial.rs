@@ -88,6 +88,7 @@ impl Kernel {
         let terms = terms.ok_or_else(|| CrashError::Check(format!("no rules for {fs}")))?;
         let mut trial = Trial {
             oracle: FileOracle::new(logs, terms),
+            links_dirs: promise::links_dirs(fs),
             guests: &mut self.guests,
             script,
             steps: done,
@@ -173,6 +174,7 @@ impl Kernel {
 struct Trial<'a> {
     guests: &'a mut [Bench],
     oracle: FileOracle,
+    links_dirs: bool,
     script: &'a FileScript,
     steps: Vec<(usize, Op)>,
     /// What guests have seen, by the content of the state (T1).
@@ -234,7 +236,9 @@ impl Trial<'_> {
                 judgement.violations.push(format!("R1: {why}"));
             }
             (Some(seen), bad) => {
-                self.oracle.judge_found(&SeenFinder(seen), &mut judgement);
+                let links_dirs = self.links_dirs;
+                let found = SeenFinder { seen, links_dirs };
+                self.oracle.judge_found(&found, &mut judgement);
                 let findings = bad.iter().map(|why| format!("R2: {why}"));
                 judgement.violations.extend(findings);
             }
