@@ -4,7 +4,7 @@ use crate::error::{Failure, Outcome, guarded, varve_error};
 use crate::text::{handle, place, text};
 use crate::volume::varve_volume;
 use base::Bytes;
-use facade::raw::{Attr, File, OpenFlags};
+use facade::raw::{Attr, Errno, File, OpenFlags};
 use std::ffi::{c_char, c_int, c_void};
 
 /// An open file. It is ended by varve_close, before its volume is.
@@ -229,16 +229,36 @@ pub unsafe extern "C" fn varve_write_atomic(
         if parts.is_null() && count > 0 {
             return Err(Failure::invalid("parts is NULL"));
         }
+        if count > PARTS_MAX {
+            return Err(too_large());
+        }
         let parts: &[varve_part] = match count {
             0 => &[],
             // SAFETY: the caller passes that many parts.
             _ => unsafe { std::slice::from_raw_parts(parts, count) },
         };
+        // Before anything is copied.
+        let bytes = parts
+            .iter()
+            .try_fold(0_usize, |sum, part| sum.checked_add(part.bytes));
+        if bytes.is_none_or(|bytes| bytes > ATOMIC_BYTES_MAX) {
+            return Err(too_large());
+        }
         let parts = parts.iter().map(part).collect::<Outcome<Vec<_>>>()?;
         let written = open.file.write_atomic(&parts);
         written.map_err(Failure::of("writing", &open.path))?;
         Ok(0)
     })
+}
+
+/// More than any log holds.
+const ATOMIC_BYTES_MAX: usize = c_int::MAX as usize;
+/// So many parts take as much memory.
+const PARTS_MAX: usize = ATOMIC_BYTES_MAX / size_of::<varve_part>();
+
+fn too_large() -> Failure {
+    let text = "the parts are more than a transaction holds: write fewer at a time";
+    Failure::new(Errno::FBig, text)
 }
 
 /// The offset and a copy of the data of a part whose fields are the caller's.

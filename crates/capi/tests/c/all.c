@@ -104,6 +104,9 @@ static void files(const char *image) {
     WANT(5, "", varve_pread(file, text, 5, 0, &why));
     CHECK(!memcmp(text, "\0aXc\0", 5));
     WANT(-EINVAL, "parts is NULL", varve_write_atomic(file, NULL, 1, &why));
+    WANT(-EFBIG, "write fewer", varve_write_atomic(file, parts, SIZE_MAX / sizeof *parts, &why));
+    parts[2].bytes = SIZE_MAX - 3;
+    WANT(-EFBIG, "write fewer", varve_write_atomic(file, parts, 3, &why));
     parts[2].bytes = 1;
     parts[0].data = "zzz";
     WANT(-EINVAL, "data of a part is NULL", varve_write_atomic(file, parts, 3, &why));
