@@ -142,6 +142,25 @@ fn all_parts_of_an_atomic_write_are_there_or_an_error_tells_why() {
         assert_eq!(file.read_at(&mut found, 0).unwrap(), 9003);
         assert!(found == want, "{kind:?}: a refusal changes nothing");
         file.close().unwrap();
+        let mut filler = volume.create("filler").unwrap();
+        let full = loop {
+            if let Err(e) = filler.write_all(&[7; 65536]) {
+                break e;
+            }
+        };
+        assert_eq!(full.kind(), ErrorKind::StorageFull, "{kind:?}: {full}");
+        let file = OpenOptions::new().read(true).write(true).open(&volume, "f");
+        let file = file.unwrap();
+        let block = [8; 4096];
+        let holes: Vec<(u64, &[u8])> = (4..16).map(|n| (n * 4096, &block[..])).collect();
+        let all = [&[(0, &b"new"[..])][..], &holes].concat();
+        let e = file.write_atomic(&all).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::StorageFull, "{kind:?}: {e}");
+        assert_eq!(file.metadata().unwrap().len(), 9003, "{kind:?}");
+        assert_eq!(file.read_at(&mut found, 0).unwrap(), 9003);
+        assert!(found == want, "{kind:?}: nothing where all had no room");
+        file.close().unwrap();
+        filler.close().unwrap();
         let e = volume.open("f").unwrap().write_atomic(&[(0, b"new")]);
         assert_eq!(e.unwrap_err().errno(), 9, "{kind:?}");
         volume.unmount().unwrap();
