@@ -2,6 +2,7 @@
 //! bytes that one process would have written.
 
 mod cases;
+mod columns;
 mod paper;
 mod runs;
 mod shares;
