@@ -13,6 +13,7 @@ pub mod need;
 mod packages;
 mod plan;
 mod run;
+mod spent;
 mod tally;
 
 use crate::{Result, workspace};

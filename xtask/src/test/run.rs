@@ -12,6 +12,7 @@
 use super::build::{self, Program};
 use super::need::Machine;
 use super::plan::{Need, Plan, Suite};
+use super::spent::{Spent, Watch};
 use super::tally::{Counts, Tally};
 use crate::uring::Switched;
 use crate::{Result, workspace};
@@ -59,10 +60,10 @@ fn switched(suite: &Suite) -> Result<Option<Switched>> {
 
 /// Compiles the workspace, as a suite of its own.
 fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
-    let started = Instant::now();
+    let watch = Watch::begin();
     println!("run   build");
     let programs = build::compile();
-    let spent = started.elapsed();
+    let spent = watch.spent();
     let outcome = programs
         .as_ref()
         .map(|_| Counts::one_passed())
@@ -76,11 +77,11 @@ fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
     let programs = programs.map_err(|_| "the build failed".to_string())?;
     for name in forgotten(plan, &programs, has_tests) {
         let reason = format!("R3: no suite in tests.toml runs the tests of {name}");
-        tally.suite(&name, Err(reason), Duration::ZERO, Duration::MAX);
+        tally.suite(&name, Err(reason), Spent::default(), Duration::MAX);
     }
     for name in left_over(plan, &programs, list) {
         let reason = format!("R4: the filters of no suite in tests.toml choose {name}");
-        tally.suite(&name, Err(reason), Duration::ZERO, Duration::MAX);
+        tally.suite(&name, Err(reason), Spent::default(), Duration::MAX);
     }
     Ok(programs)
 }
@@ -199,12 +200,12 @@ fn arguments(suite: &Suite, program: &Program) -> Option<Vec<String>> {
 fn report(suite: &Suite, tally: &mut Tally, work: impl FnOnce() -> Result<Counts>) {
     println!("run   {}", suite.name);
     let _ = std::io::stdout().flush();
-    let started = Instant::now();
+    let watch = Watch::begin();
     let outcome = work();
     tally.suite(
         &suite.name,
         outcome,
-        started.elapsed(),
+        watch.spent(),
         Duration::from_secs(suite.budget_s),
     );
 }

@@ -1,5 +1,6 @@
 //! Counts what passed, failed and was skipped. Machines read the last line of the output.
 
+use super::spent::Spent;
 use std::fmt::Write;
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -81,7 +82,7 @@ impl Tally {
         &mut self,
         name: &str,
         outcome: Result<Counts, String>,
-        spent: Duration,
+        spent: Spent,
         budget: Duration,
     ) {
         let mut counts = *outcome.as_ref().unwrap_or(&Counts {
@@ -95,10 +96,10 @@ impl Tally {
             println!("{reason}");
         }
         let mut over = "";
-        if spent > budget {
+        if spent.wall > budget {
             counts.failed += 1;
             over = ", OVER BUDGET";
-            let (spent, budget) = (spent.as_secs(), budget.as_secs());
+            let (spent, budget) = (spent.wall.as_secs(), budget.as_secs());
             self.note(format!(
                 "{name}: run-R1: over budget, {spent} s of {budget} s"
             ));
@@ -138,14 +139,14 @@ impl Tally {
     }
 }
 
-fn line(name: &str, counts: Counts, spent: Duration, budget: Duration, over: &str) -> String {
+fn line(name: &str, counts: Counts, spent: Spent, budget: Duration, over: &str) -> String {
     let word = if counts.failed > 0 { "FAIL" } else { "ok" };
     let Counts {
         passed,
         failed,
         skipped,
     } = counts;
-    let spent = spent.as_secs_f64();
+    let (spent, cpu) = (spent.wall.as_secs_f64(), spent.cpu.as_secs_f64());
     let budget = if budget == Duration::MAX {
         0
     } else {
@@ -153,7 +154,7 @@ fn line(name: &str, counts: Counts, spent: Duration, budget: Duration, over: &st
     };
     format!(
         "{word:<5} {name:<16} {passed:>4} passed {failed:>3} failed {skipped:>3} skipped \
-         {spent:>7.1} s of {budget} s{over}"
+         {spent:>7.1} s of {budget} s, {cpu:>6.1} s of processor{over}"
     )
 }
 
@@ -186,6 +187,10 @@ test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
     fn the_last_line_counts_tests_suites_and_budgets() {
         let mut tally = Tally::default();
         let second = Duration::from_secs(1);
+        let spent = |seconds| Spent {
+            wall: second * seconds,
+            cpu: second,
+        };
         tally.suite(
             "a",
             Ok(Counts {
@@ -193,12 +198,12 @@ test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
                 failed: 0,
                 skipped: 1,
             }),
-            second,
+            spent(1),
             second * 2,
         );
         assert_eq!(tally.closing_lines(), "3 passed, 0 failed, 1 skipped\n");
-        tally.suite("slow", Ok(Counts::one_passed()), second * 3, second * 2);
-        tally.suite("dead", Err("reason".into()), second, second * 2);
+        tally.suite("slow", Ok(Counts::one_passed()), spent(3), second * 2);
+        tally.suite("dead", Err("reason".into()), spent(1), second * 2);
         tally.skip("rootless", "not running as root");
         let lines = tally.closing_lines();
         assert!(
