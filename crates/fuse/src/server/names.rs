@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// How long the kernel may keep a name in `dir`: every change of a name goes through it, but
-    /// where case does not count it does not see that a change of one spelling is one of the others.
+    /// where case does not count it does not see that a change of one spelling changes the others.
     pub fn name_ttl(&self, dir: u64) -> Duration {
         match self.vfs().fs().ignores_case(self.ino(dir)) {
             Some(true) => Duration::ZERO,

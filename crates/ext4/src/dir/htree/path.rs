@@ -94,7 +94,7 @@ impl Path {
     pub(in crate::dir) fn hash(&self, io: &dyn DirRead, name: &[u8]) -> DirHash {
         layout::name_hash(io.facts(), Some(self.hash), name)
     }
-    /// The hash by which a name of the leaf is ordered: its own, which lies in the range of the leaf
+    /// The hash by which a name of the leaf is ordered: its own, which lies in the leaf's range
     /// (dir-I3). In a directory without regard to case another kernel may have folded the name in
     /// another way and put it elsewhere; there it counts as the first one of the leaf. `None`: the
     /// name must not stand here.

@@ -218,7 +218,7 @@ fn many_names_against_a_model_and_e2fsck() {
         let mut dir = folded_dir(&fs, "dir");
         let mut rng = Rng::named(seed, "casefold");
         let mut model: BTreeMap<Vec<u8>, (Vec<u8>, Ino)> = BTreeMap::new();
-        for n in 0..6000 {
+        for n in 0..2500 {
             // e2fsck 1.47.0 computes no hash for others, and calls their index damaged.
             let name = wild_name(&mut rng);
             let Some(key) = folding.fold(&name) else {
@@ -243,7 +243,7 @@ fn many_names_against_a_model_and_e2fsck() {
                     model.insert(key, (name, made.expect("room").ino));
                 }
             }
-            if n == 3000 {
+            if n == 1200 {
                 fs.unmount().expect("unmount");
                 fs = mount(&ram, "");
                 dir = fs.find("dir");
@@ -251,7 +251,7 @@ fn many_names_against_a_model_and_e2fsck() {
         }
         let mut spelt: Vec<Vec<u8>> = model.values().map(|(name, _)| name.clone()).collect();
         spelt.sort();
-        assert!(spelt.len() > 2000, "{}", spelt.len());
+        assert!(spelt.len() > 900, "{}", spelt.len());
         assert_eq!(names(&fs, dir), spelt);
         image.end(&fs, &ram);
         // e2fsck sorts all names anew.
@@ -291,8 +291,8 @@ fn an_unknown_encoding_is_refused() {
     }
 }
 
-/// A fast commit cannot tell a name that need not be spelt as its entry is, so a full commit follows;
-/// after a cut it has all that was synced.
+/// A fast commit cannot tell a name that need not be spelt as its entry is, so a full commit
+/// follows; after a cut it has all that was synced.
 #[test]
 fn names_that_fold_are_left_to_full_commits() {
     if !have_tools() {
