@@ -591,6 +591,10 @@ pub struct MkfsArgs {
     /// Bytes of an inode of ext4 and ext3: a power of two from 128 to a block [default: 256].
     #[arg(short = 'I', long, value_name = "BYTES", value_parser = size::block)]
     pub inode_size: Option<u32>,
+    /// Of ext4: `chattr +F` can make an empty directory compare names without regard to case
+    /// (feature casefold).
+    #[arg(long)]
+    pub casefold: bool,
     /// Size of the file, MiB, or with k, M, G or T: 512M [default: as it is].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,

@@ -144,6 +144,9 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
             "-I is for ext4 and ext3: an inode of F2FS is a block",
         ));
     }
+    if args.casefold {
+        return Err(usage("--casefold is for ext4"));
+    }
     let (uuid, _, secs) = identity(args.seed)?;
     let time = rig::WallTime { secs, nanos: 0 };
     let mut options = F2fsOptions::new(size, uuid, time);
@@ -203,6 +206,10 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
     };
     options.block_bytes = args.block_size;
     options.inode_bytes = args.inode_size.unwrap_or(options.inode_bytes);
+    if args.casefold && fs != Fs::Ext4 {
+        return Err(usage("--casefold is for ext4"));
+    }
+    options.casefold = args.casefold;
     options.label.clone_from(&args.label);
     options.journal = match args.journal {
         _ if args.no_journal => JournalSize::None,

@@ -8,6 +8,7 @@
 //! | noatime | reading leaves the access time alone |
 //! | journal_data | content goes through the journal, whatever `data=` says |
 //! | topdir | directories below are spread over the volume |
+//! | casefold | names in the directory are compared without regard to case (feature `casefold`); only set and cleared while it is empty; inherited by directories |
 //! | projinherit | new inodes take over the project (feature `project`), inodes of another project cannot be linked in |
 //! | nodump and what else Linux keeps | kept |
 
@@ -93,9 +94,12 @@ impl Ext4 {
         if changed == InodeFlags(0) {
             return Ok(());
         }
-        if changed.has(InodeFlags::EXTENTS) || changed.has(InodeFlags::CASEFOLD) {
-            // This code neither rewrites the mapping nor hashes names without regard to case.
+        if changed.has(InodeFlags::EXTENTS) {
+            // This code does not rewrite the mapping.
             return Err(Errno::NotSup.into());
+        }
+        if changed.has(InodeFlags::CASEFOLD) {
+            self.check_may_fold(inode)?;
         }
         if changed.has(InodeFlags::JOURNAL_DATA) {
             self.switch_journal_data(inode, old.has(InodeFlags::JOURNAL_DATA))?;
@@ -108,6 +112,15 @@ impl Ext4 {
             }
             self.put_inode(tx, inode)
         })
+    }
+
+    /// Checks that a directory may begin, or cease, to compare names without regard to case: only
+    /// an empty one may, because its names would have other hashes. The gate is held exclusively.
+    fn check_may_fold(&self, dir: &Inode) -> FsResult<()> {
+        match self.folding {
+            Some(_) => self.check_empty(dir),
+            None => Err(Errno::NotSup.into()),
+        }
     }
 
     /// Prepares a file for a change of its journal_data flag, in either direction. Its content

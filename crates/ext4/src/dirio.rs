@@ -9,7 +9,9 @@ use crate::tx::Tx;
 use base::{BlockNo, Bytes, Ino};
 use fscore::{Errno, FsError, FsResult};
 use journal::Checked;
+use ondisk::Folding;
 use ondisk::ext4::{Compat, HashVersion, Incompat, InodeFlags, Superblock, SuperblockFlags};
+use std::sync::Arc;
 
 /// A directory outside of a handle, for reading only. The gate is held.
 pub(crate) struct DirView<'a> {
@@ -59,7 +61,15 @@ impl Ext4 {
             dir_index: geo.compat().has(Compat::DIR_INDEX),
             hash: version.with_unsigned(unsigned),
             hash_seed: geo.hash_seed(),
+            folding: self.folding_of(inode).cloned(),
         }
+    }
+
+    /// How names fold in this directory; `None` if they do not.
+    pub(crate) fn folding_of(&self, dir: &Inode) -> Option<&Arc<Folding>> {
+        let folding = self.folding.as_ref()?;
+        let folds = dir.core().disk.flags().has(InodeFlags::CASEFOLD);
+        folds.then_some(folding)
     }
 
     pub(crate) fn view_dir<'a>(&'a self, inode: &'a Inode) -> DirView<'a> {

@@ -38,7 +38,7 @@ use fscore::{FileKind, FsError, FsResult};
 use journal::{FastBug, Journal};
 use names::{Change, Names};
 use ondisk::ext4 as disk;
-use ondisk::ext4::{Extent, ExtentNode, FastCommitName, FastCommitTag, InodeFlags, Superblock};
+use ondisk::ext4::{Extent, ExtentNode, FastCommitTag, InodeFlags, Superblock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -262,23 +262,6 @@ impl Replay<'_> {
             (target.moved, target.new) = (true, true);
         }
         Ok(())
-    }
-
-    fn name(&mut self, add: bool, name: &FastCommitName) -> FsResult<()> {
-        let fs = self.fs;
-        let dir = self.target(name.parent)?.old.clone();
-        let there = || {
-            let Some(dir) = dir.filter(disk::Inode::is_dir) else {
-                return Ok(None);
-            };
-            let dir = Inode::new(name.parent, Core::new(dir, fs.newest_tid()));
-            let found = dir::lookup(&fs.view_dir(&dir), &name.name)?;
-            Ok(found.map(|found| found.ino))
-        };
-        match add {
-            true => self.names.add(name, there),
-            false => self.names.remove(name, there),
-        }
     }
 
     fn fields(&mut self, ino: Ino, fields: Vec<u8>) -> FsResult<()> {

@@ -15,6 +15,7 @@ use fscore::{
     PageCache, SeekMode, SetAttr, SyncTimes,
 };
 use journal::{Journal, RecoveryReport};
+use ondisk::Folding;
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, FsSeed, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
@@ -32,6 +33,8 @@ pub struct Ext4 {
     pub(crate) geo: Superblock,
     /// Size of a block, and of a page of the cache.
     pub(crate) block_size: BlockSize,
+    /// How names fold; `None` without feature `casefold`.
+    pub(crate) folding: Option<Arc<Folding>>,
     /// Where checksums start; `None` without metadata checksums.
     pub(crate) seed: Option<FsSeed>,
     /// The current superblock.
@@ -294,6 +297,14 @@ impl FileSystem for Ext4 {
 
     fn root(&self) -> Ino {
         disk::ROOT_INO
+    }
+    fn ignores_case(&self, dir: Ino) -> Option<bool> {
+        self.folding.as_ref()?;
+        // What cannot be asked may be so.
+        Some(
+            self.inode(dir)
+                .map_or(true, |dir| self.folding_of(&dir).is_some()),
+        )
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
         self.guarded(|| self.attr_of(&*self.inode(ino)?))

@@ -55,7 +55,7 @@ use crate::log_place::{
 use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
 use crate::space::{Reserve, Space};
-use crate::superblock::{block_size, read_block, write_in_place};
+use crate::superblock::{block_size, folding, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, Latch, PageCache, ReserveOwner, SyncTimes};
@@ -219,7 +219,6 @@ impl Ext4 {
     ) -> FsResult<Ext4> {
         let block_size = block_size(&sb)?;
         let fast = journal.takes_fast_commits() && !options.read_only;
-        let (free, _) = groups.free_counts();
         let geo = sb.clone();
         let reserve = Reserve {
             blocks: geo.reserved_blocks(),
@@ -238,9 +237,10 @@ impl Ext4 {
             block_size,
             seed: geo.has_metadata_checksums().then(|| geo.seed()),
             sb: Mutex::named("superblock", sb),
+            folding: folding(&geo)?,
             geo,
+            space: Space::new(groups.free_counts().0, reserve.blocks),
             groups,
-            space: Space::new(free, reserve.blocks),
             reserve,
             inodes: InodeCache::new(),
             orphans: Orphans::new(),

@@ -8,7 +8,8 @@ use crate::fault;
 use base::{BlockNo, BlockSize, Bytes};
 use block::{Class, Queue};
 use fscore::{FsError, FsResult};
-use ondisk::ext4::Superblock;
+use ondisk::Folding;
+use ondisk::ext4::{Incompat, Superblock};
 use std::sync::Arc;
 
 /// Where the superblock lies: its block, and its first byte in that block.
@@ -25,6 +26,25 @@ pub(crate) fn block_size(sb: &Superblock) -> FsResult<BlockSize> {
             sb.block_bytes()
         ))
     })
+}
+
+/// How the volume compares names in directories without regard to case; `None` without feature
+/// `casefold`.
+///
+/// # Errors
+/// Incompatible: an encoding that is not known, as in Linux.
+pub(crate) fn folding(sb: &Superblock) -> FsResult<Option<Arc<Folding>>> {
+    if !sb.incompat().has(Incompat::CASEFOLD) {
+        return Ok(None);
+    }
+    let fields = sb.name_encoding();
+    match Folding::new(fields) {
+        Some(folding) => Ok(Some(Arc::new(folding))),
+        None => Err(FsError::incompatible(format!(
+            "feature casefold with encoding {}: only 1 (utf8-12.1) is known",
+            u16::from_le_bytes([fields[0], fields[1]])
+        ))),
+    }
 }
 
 /// Reads a block straight from the device.

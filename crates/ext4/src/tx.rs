@@ -20,7 +20,7 @@ use base::{BlockNo, Bytes, Ino, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
 use journal::Handle;
-use ondisk::ext4::{SUPERBLOCK_BYTES, Superblock};
+use ondisk::ext4::{InodeFlags, SUPERBLOCK_BYTES, Superblock};
 use std::ops::Range;
 
 /// Two changed ranges with at most this many unchanged bytes between them are written as one range.
@@ -182,7 +182,13 @@ impl<'f> Tx<'f> {
     /// Tells of a name that came or went.
     pub fn tell_name(&mut self, what: Named, (dir, inode, name): (&Inode, &Inode, &[u8])) {
         self.told = true;
-        if self.fast.is_on() {
+        if !self.fast.is_on() {
+            return;
+        }
+        if dir.core().disk.flags().has(InodeFlags::CASEFOLD) {
+            // The name need not be spelt as the entry is, and e2fsck's replay compares bytes.
+            self.refuse_fast();
+        } else {
             self.fast.name(self.tid(), what, named(dir, inode, name));
             if what == Named::Link {
                 // A replay of the name changes the time of the inode, which is to stay as it is

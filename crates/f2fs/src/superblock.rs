@@ -71,7 +71,7 @@ fn read_copy(queue: &Queue, copy: u64) -> FsResult<(Superblock, Geometry)> {
 }
 
 /// Features that a mount may not meet at all.
-const REFUSED: Features = Features::BLKZONED;
+const REFUSED: Features = Features(Features::BLKZONED.0 | Features::DEVICE_ALIAS.0);
 /// Features that a mount may read, not write: it would leave wrong quota files, or contradict the
 /// maker's wish.
 const READ_ONLY: Features = Features(Features::QUOTA_INO.0 | Features::RO.0);

@@ -162,6 +162,12 @@ pub trait FileSystem: Send + Sync {
     fn root(&self) -> Ino;
     /// The inode called `name` in `dir`; knows `.` and `..`.
     fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino>;
+    /// Whether names of `dir` are compared without regard to case, so that it has each under many
+    /// names. `None`: no directory of this volume ever is like that.
+    fn ignores_case(&self, dir: Ino) -> Option<bool> {
+        let _ = dir;
+        None
+    }
     /// Attributes.
     fn getattr(&self, ino: Ino) -> FsResult<Attr>;
     /// Changes attributes; answers the new ones.

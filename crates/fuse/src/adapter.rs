@@ -21,7 +21,7 @@ use crate::server::{Caller, Change, OpenMode, Server};
 use crate::source::Source;
 use handshake::agree;
 
-use answers::{NAME_TTL, empty, number, space, written, xattr};
+use answers::{empty, number, space, written, xattr};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -120,8 +120,8 @@ impl Filesystem for Adapter {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         self.turn(request, false, || {
             match self.server.lookup(parent.0, name.as_bytes()) {
-                Err(Errno::NoEnt) => self.no_entry(reply),
-                found => self.entry(found, reply),
+                Err(Errno::NoEnt) => self.no_entry(parent, reply),
+                found => self.entry(parent, found, reply),
             }
         });
     }
@@ -191,7 +191,7 @@ impl Filesystem for Adapter {
             let name = name.as_bytes();
             let maker = self.maker(request, umask);
             let make = || (self.server).mknod(maker, parent.0, name, mode as u16, rdev);
-            self.entry(as_caller(request, make), reply);
+            self.entry(parent, as_caller(request, make), reply);
         });
     }
 
@@ -208,7 +208,7 @@ impl Filesystem for Adapter {
             let name = name.as_bytes();
             let maker = self.maker(request, umask);
             let make = || (self.server).mkdir(maker, parent.0, name, mode as u16);
-            self.entry(as_caller(request, make), reply);
+            self.entry(parent, as_caller(request, make), reply);
         });
     }
 
@@ -236,7 +236,7 @@ impl Filesystem for Adapter {
             let target = target.as_os_str().as_bytes();
             let name = link_name.as_bytes();
             let make = || (self.server).symlink(caller(request), parent.0, name, target);
-            self.entry(as_caller(request, make), reply);
+            self.entry(parent, as_caller(request, make), reply);
         });
     }
 
@@ -278,7 +278,7 @@ impl Filesystem for Adapter {
     ) {
         self.turn(request, false, || {
             let link = || (self.server).link(ino.0, new_parent.0, new_name.as_bytes());
-            self.entry(as_caller(request, link), reply);
+            self.entry(new_parent, as_caller(request, link), reply);
         });
     }
 
@@ -446,11 +446,12 @@ impl Filesystem for Adapter {
                 Ok(entries) => entries,
                 Err(errno) => return reply.error(number(errno)),
             };
+            let name_ttl = self.server.name_ttl(ino.0);
             let mut full = false;
             for (entry, attr) in &entries {
                 let generation = Generation(attr.as_ref().map_or(0, |a| a.generation.into()));
                 let (about, ttl) = match attr {
-                    Some(attr) => (self.file_attr(attr), self.attr_ttl()),
+                    Some(attr) => (self.file_attr(attr), self.attr_ttl().min(name_ttl)),
                     // No node: the kernel takes the name, and looks the rest up when it is asked
                     // for.
                     None => (unknown(entry.ino.0.into(), entry.kind), Duration::ZERO),
@@ -570,7 +571,7 @@ impl Filesystem for Adapter {
             let create = || (self.server).create(maker, parent.0, name, mode as u16, open);
             match as_caller(request, create) {
                 Ok((attr, open)) => reply.created(
-                    &NAME_TTL.min(self.attr_ttl()),
+                    &self.server.name_ttl(parent.0).min(self.attr_ttl()),
                     &self.file_attr(&attr),
                     Generation(attr.generation.into()),
                     FileHandle(open.handle),

@@ -18,6 +18,7 @@
 //!   that does it) last; code that loads one calls its `verify_checksum` first, unless `parse` says
 //!   that it did.
 
+mod casefold;
 mod corrupt;
 mod field;
 
@@ -26,4 +27,5 @@ pub mod f2fs;
 pub mod jbd2;
 pub mod log_writes;
 
+pub use casefold::Folding;
 pub use corrupt::{Corrupt, CorruptKind};

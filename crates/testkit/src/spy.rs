@@ -212,6 +212,9 @@ impl FileSystem for SpyFs {
     fn obeys_acls(&self) -> bool {
         self.below.obeys_acls()
     }
+    fn ignores_case(&self, dir: Ino) -> Option<bool> {
+        self.below.ignores_case(dir)
+    }
     fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
         self.below.lookup(dir, name)
     }

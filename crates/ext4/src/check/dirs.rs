@@ -6,17 +6,21 @@ use super::htree::{self, Index};
 use super::state::{Dir, Policy, Run, State};
 use super::volume::Volume;
 use base::{Bytes, Ino};
+use ondisk::Folding;
 use ondisk::ext4::{
     DIR_TAIL_BYTES, DirEntries, DirEntry, FileType, Incompat, InodeFlags, InodeSeed, ROOT_INO,
     verify_dir_checksum,
 };
+use std::borrow::Cow;
 
 /// A directory that is being checked.
 pub(super) struct Reading<'r> {
     pub volume: &'r Volume<'r>,
     pub dir: &'r Dir,
     pub seed: Option<InodeSeed>,
-    /// Names met so far.
+    /// How names fold here; `None` if they do not, or are encrypted.
+    folding: Option<&'r Folding>,
+    /// Names met so far, by their identity.
     names: Vec<Bytes>,
     /// Number of entries met so far, '.' and '..' included.
     count: u64,
@@ -32,6 +36,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
             volume,
             dir: &dir,
             seed,
+            folding: folding(volume, &dir),
             names: Vec::new(),
             count: 0,
         };
@@ -39,7 +44,19 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
     }
 }
 
+/// How names fold in a directory.
+fn folding<'v>(volume: &'v Volume<'_>, dir: &Dir) -> Option<&'v Folding> {
+    let folds = dir.flags.has(InodeFlags::CASEFOLD) && !dir.flags.has(InodeFlags::ENCRYPT);
+    volume.folding.as_ref().filter(|_| folds)
+}
+
 impl Reading<'_> {
+    /// What a name is hashed as.
+    pub fn hashed<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        let folded = self.folding.and_then(|folding| folding.fold(name));
+        folded.map_or(Cow::Borrowed(name), Cow::Owned)
+    }
+
     fn check(&mut self, state: &mut State<'_>) {
         let ino = self.dir.ino;
         if self.dir.flags.has(InodeFlags::INLINE_DATA) && self.dir.runs.is_empty() {
@@ -87,7 +104,8 @@ impl Reading<'_> {
         let ino = self.dir.ino;
         self.names.sort_unstable();
         if let Some(pair) = self.names.windows(2).find(|pair| pair[0] == pair[1]) {
-            let what = format!("two entries \"{}\"", pair[0].escape_ascii());
+            let blind = self.folding.map_or("", |_| ", without regard to case");
+            let what = format!("two entries \"{}\"{blind}", pair[0].escape_ascii());
             state.at_inode(ino, Kind::DirDuplicate, what);
         }
     }
@@ -228,8 +246,18 @@ impl Reading<'_> {
             let what = format!("\"{name}\" at byte {} cannot be a name", entry.offset);
             state.at_place(dir, at, Kind::DirName, what);
         }
+        if self
+            .folding
+            .is_some_and(|folding| folding.refuses(entry.name))
+        {
+            let what = format!("\"{name}\" is not UTF-8, which the volume asks for");
+            state.at_place(dir, at, Kind::DirName, what);
+        }
         let from = entry.offset + 8;
-        self.names.push(block.slice(from..from + entry.name.len()));
+        self.names.push(match self.folding {
+            None => block.slice(from..from + entry.name.len()),
+            Some(folding) => folding.identity(entry.name).into(),
+        });
         let sb = &self.volume.sb;
         let reserved = ino < sb.first_ino() || ino.0 > sb.inodes_count();
         let Some(file) = state.files.get_mut(&ino.0).filter(|_| !reserved) else {

@@ -74,11 +74,11 @@ pub(super) fn load(reading: &Reading<'_>, state: &mut State<'_>) -> Index {
     index.hash = HashVersion::from_code(info.hash_version)
         .filter(|&version| version == version.with_unsigned(false))
         .map(|version| version.with_unsigned(unsigned));
-    // Folded names need the tables of Unicode; their hash may also be keyed, and then stands in the
-    // entries.
-    let folded = reading.dir.flags.has(InodeFlags::CASEFOLD);
-    let known = index.hash.is_some() || folded;
-    index.hash = index.hash.filter(|_| !folded);
+    // The hash of an encrypted name without regard to case is keyed, and stands in the entry.
+    let flags = reading.dir.flags;
+    let keyed = flags.has(InodeFlags::CASEFOLD) && flags.has(InodeFlags::ENCRYPT);
+    let known = index.hash.is_some() || keyed;
+    index.hash = index.hash.filter(|_| !keyed);
     let large = reading.volume.sb.incompat().has(Incompat::LARGE_DIR);
     if !known
         || info.levels > LEVELS_MAX[usize::from(large)]
@@ -256,7 +256,12 @@ impl Index {
         let (Some(version), Some(range)) = (self.hash, self.leaves.get(&lblk)) else {
             return;
         };
-        let hash = dir_hash(version, &reading.volume.sb.hash_seed(), name).major;
+        let hash = dir_hash(
+            version,
+            &reading.volume.sb.hash_seed(),
+            &reading.hashed(name),
+        )
+        .major;
         if hash < range.first || hash > range.last {
             let what = format!(
                 "\"{}\" hashes to {hash:#x}, its block {lblk} holds {:#x} to {:#x}",

@@ -6,6 +6,7 @@ use super::rescue::{self, Backup};
 use super::volume::Volume;
 use super::{Options, Report};
 use crate::mount::{INCOMPAT_SUPPORTED, REVISION_MAX, RO_COMPAT_SUPPORTED};
+use crate::superblock;
 use fscore::check::Reader;
 use ondisk::Corrupt;
 use ondisk::ext4::{
@@ -127,6 +128,9 @@ fn unsupported(sb: &Superblock) -> Option<String> {
     let unknown = sb.ro_compat().without(RO_COMPAT_CHECKED);
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
+    }
+    if let Err(e) = superblock::folding(sb) {
+        return Some(e.to_string());
     }
     let bytes = sb.block_bytes();
     // In larger blocks a directory entry stores its length in another form.

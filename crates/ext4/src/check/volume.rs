@@ -4,7 +4,8 @@
 use super::finding::{Finding, Findings, Kind};
 use super::groups;
 use fscore::check::Reader;
-use ondisk::ext4::{FsSeed, GroupDesc, GroupFlags, RoCompat, Superblock};
+use ondisk::Folding;
+use ondisk::ext4::{FsSeed, GroupDesc, GroupFlags, Incompat, RoCompat, Superblock};
 
 /// A volume whose superblock and descriptors can be used.
 pub(super) struct Volume<'a> {
@@ -14,6 +15,8 @@ pub(super) struct Volume<'a> {
     pub seed: Option<FsSeed>,
     pub descs: Vec<GroupDesc>,
     pub zone: Zone,
+    /// How names fold; `None` without feature `casefold`.
+    pub folding: Option<Folding>,
 }
 
 impl<'a> Volume<'a> {
@@ -26,7 +29,9 @@ impl<'a> Volume<'a> {
         let descs = groups::load(reader, &sb, found)?;
         let zone = Zone::of(&sb, &descs, found);
         let seed = sb.has_metadata_checksums().then(|| sb.seed());
+        let folds = sb.incompat().has(Incompat::CASEFOLD);
         Some(Volume {
+            folding: Folding::new(sb.name_encoding()).filter(|_| folds),
             reader,
             sb,
             seed,

@@ -13,7 +13,7 @@ use fscore::{Errno, FileKind, FsResult};
 /// EEXIST; ENOSPC (disk or index full); EINVAL and ENAMETOOLONG for impossible names; I/O errors;
 /// `Corrupt`.
 pub fn insert(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsResult<()> {
-    check_name(name)?;
+    check_name(io.facts(), name)?;
     if is_dot(name) {
         return Err(Errno::Exist.into());
     }

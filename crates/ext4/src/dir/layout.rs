@@ -106,7 +106,11 @@ pub(super) fn put_item(
 /// The hash of a name; `root` is the hash version that the root of the directory's tree names, if
 /// it has a tree.
 pub(super) fn name_hash(facts: &DirFacts, root: Option<HashVersion>, name: &[u8]) -> DirHash {
-    let hash = dir_hash(root.unwrap_or(facts.hash), &facts.hash_seed, name);
+    let hash = dir_hash(
+        root.unwrap_or(facts.hash),
+        &facts.hash_seed,
+        &facts.hashed(name),
+    );
     #[cfg(test)]
     let hash = super::tests::coarse(facts.hash_seed, hash);
     hash

@@ -6,7 +6,9 @@
 //! ([`Leaf::is_current`]).
 
 use super::edit::Edit;
-use super::{DirFacts, DirIo, DirRead, Item, check_lblk, check_size, corrupt, layout, read_block};
+use super::{
+    DirFacts, DirIo, DirRead, Item, Sought, check_lblk, check_size, corrupt, layout, read_block,
+};
 use base::bytes::is_zero;
 use base::{BLOCK_BYTES, Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
@@ -122,6 +124,10 @@ impl Leaf {
             .filter(|found| !matches!(found, Ok(record) if record.ino.is_none()))
             .collect()
     }
+    /// The name of an entry of this block.
+    pub(super) fn name(&self, entry: &Spot) -> &[u8] {
+        &self.bytes[entry.offset + layout::NAME_AT..][..entry.name_len]
+    }
     /// The kind that an entry of this block notes.
     pub(super) fn kind(&self, entry: &DirEntry<'_>) -> Option<FileKind> {
         layout::kind(&self.facts, entry.file_type)
@@ -130,9 +136,9 @@ impl Leaf {
     pub(super) fn corrupt(&self, what: impl std::fmt::Display) -> FsError {
         corrupt(&self.facts, self.lblk, what)
     }
-    /// The entry called `name`, or else the first place where an entry of that name fits.
-    pub(super) fn search(&self, name: &[u8]) -> FsResult<Result<Spot, Option<Room>>> {
-        let need = layout::item_bytes(name);
+    /// The entry that is looked for, or else the first place where an entry of that name fits.
+    pub(super) fn search(&self, sought: &Sought<'_>) -> FsResult<Result<Spot, Option<Room>>> {
+        let need = layout::item_bytes(sought.name);
         let (mut previous, mut room) = (None, None);
         let records = &self.bytes[..self.limit()];
         let mut offset = 0;
@@ -150,14 +156,14 @@ impl Leaf {
                 if found.is_empty() {
                     break;
                 }
-                if found == name {
+                if sought.is(found) {
                     let kind = layout::kind(&self.facts, head.file_type());
                     return Ok(Ok(Spot {
                         ino,
                         kind,
                         offset,
                         rec_len,
-                        name_len: name.len(),
+                        name_len: head.name_len,
                         previous,
                     }));
                 }
@@ -183,7 +189,7 @@ impl Leaf {
     /// # Errors
     /// EEXIST if this block has the name.
     pub(super) fn room(&self, name: &[u8]) -> FsResult<Option<Room>> {
-        self.search(name)?
+        self.search(&Sought::new(&self.facts, name))?
             .map_or_else(Ok, |_| Err(Errno::Exist.into()))
     }
     /// Puts an entry into `room`, which came from [`room`](Self::room) of the same content.

@@ -2,7 +2,7 @@
 
 use super::htree::Path;
 use super::leaf::{Leaf, Room, Spot};
-use super::{DirRead, check_name, corrupt, is_dot};
+use super::{DirRead, Sought, check_name, corrupt, is_dot, layout, read_block};
 use base::Ino;
 use fscore::{FileKind, FsResult};
 
@@ -28,6 +28,10 @@ impl Entry {
             ino: self.spot.ino,
             kind: self.spot.kind,
         }
+    }
+    /// Its name, as it is spelt.
+    pub fn name(&self) -> &[u8] {
+        self.leaf.name(&self.spot)
     }
     /// True if the block with the entry has not changed since it was found.
     ///
@@ -96,25 +100,53 @@ pub fn find(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<Entry>> {
 /// # Errors
 /// EINVAL and ENAMETOOLONG for impossible names; I/O errors; `Corrupt`.
 pub fn probe(io: &dyn DirRead, name: &[u8]) -> FsResult<Probe> {
-    check_name(name)?;
+    check_name(io.facts(), name)?;
+    let sought = &Sought::new(io.facts(), name);
     match io.is_indexed() {
         true if is_dot(name) => {
             let mut place = None;
-            let found = in_block(Leaf::load_root(io)?, name, &mut place)?;
+            let found = in_block(Leaf::load_root(io)?, sought, &mut place)?;
             // No name is ever put into the root of a tree.
             Ok(found.map_or_else(|| free(None, false), Probe::Taken))
         }
-        true => in_tree(io, name),
-        false => in_list(io, name),
+        true => match in_tree(io, sought)? {
+            Probe::Free(place) => {
+                Ok(in_leaves(io, sought)?.map_or(Probe::Free(place), Probe::Taken))
+            }
+            taken => Ok(taken),
+        },
+        false => in_list(io, sought),
     }
 }
 
-fn in_list(io: &dyn DirRead, name: &[u8]) -> FsResult<Probe> {
+/// In a directory without regard to case: searches all leaves for an entry to which its hash does
+/// not lead, because the kernel that made it folded its name in another way (as Linux 6.12 did).
+fn in_leaves(io: &dyn DirRead, sought: &Sought<'_>) -> FsResult<Option<Entry>> {
+    if !matches!(&sought.folded, Some((folding, _)) if folding.searches_all()) {
+        return Ok(None);
+    }
+    for lblk in 1..io.block_count() {
+        if layout::looks_like_node(&read_block(io, lblk)?) {
+            continue;
+        }
+        let entry = in_block(Leaf::load(io, lblk)?, sought, &mut None)?;
+        if entry.is_some() {
+            return Ok(entry);
+        }
+    }
+    Ok(None)
+}
+
+fn in_list(io: &dyn DirRead, sought: &Sought<'_>) -> FsResult<Probe> {
     // `.` and `..` are never anywhere else than in the first block.
-    let blocks = if is_dot(name) { 1 } else { io.block_count() };
+    let blocks = if is_dot(sought.name) {
+        1
+    } else {
+        io.block_count()
+    };
     let mut place = None;
     for lblk in 0..blocks {
-        if let Some(entry) = in_block(Leaf::load(io, lblk)?, name, &mut place)? {
+        if let Some(entry) = in_block(Leaf::load(io, lblk)?, sought, &mut place)? {
             return Ok(Probe::Taken(entry));
         }
     }
@@ -125,13 +157,13 @@ fn free(place: Option<(Leaf, Room)>, alone: bool) -> Probe {
     Probe::Free(Vacancy { place, alone })
 }
 
-fn in_tree(io: &dyn DirRead, name: &[u8]) -> FsResult<Probe> {
-    let mut path = Path::probe_name(io, name)?;
+fn in_tree(io: &dyn DirRead, sought: &Sought<'_>) -> FsResult<Probe> {
+    let mut path = Path::probe_name(io, sought.name)?;
     // A new entry goes to the first leaf that can hold its hash, and to no other.
     let (mut place, mut elsewhere) = (None, None);
     for n in 0..io.block_count() {
         let kept = if n == 0 { &mut place } else { &mut elsewhere };
-        if let Some(entry) = in_block(path.load_leaf(io)?, name, kept)? {
+        if let Some(entry) = in_block(path.load_leaf(io)?, sought, kept)? {
             return Ok(Probe::Taken(entry));
         }
         if path
@@ -150,8 +182,12 @@ fn in_tree(io: &dyn DirRead, name: &[u8]) -> FsResult<Probe> {
 }
 
 /// The entry of this name in this block. If there is none, `place` keeps the first room for it.
-fn in_block(leaf: Leaf, name: &[u8], place: &mut Option<(Leaf, Room)>) -> FsResult<Option<Entry>> {
-    match leaf.search(name)? {
+fn in_block(
+    leaf: Leaf,
+    sought: &Sought<'_>,
+    place: &mut Option<(Leaf, Room)>,
+) -> FsResult<Option<Entry>> {
+    match leaf.search(sought)? {
         Ok(spot) => Ok(Some(Entry { leaf, spot })),
         Err(room) => {
             if place.is_none() {

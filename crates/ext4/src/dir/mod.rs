@@ -18,8 +18,12 @@
 //! - I5: no content of a block makes an operation panic or run on without end; it ends in
 //!   `FsError::Corrupt` that names inode and block.
 //!
-//! Case folding and encryption are not supported here (such directories are refused); content in
-//! the inode is handled by `inline`, which shows it as a block.
+//! A directory without regard to case has [`DirFacts::folding`]: names are compared, and hashed, as
+//! they fold, and kept as they were given. `.` and `..` are only themselves, also for names that
+//! fold to them.
+//!
+//! Encryption is not supported here (such directories are refused); content in the inode is handled
+//! by `inline`, which shows it as a block.
 
 mod edit;
 mod empty;
@@ -36,7 +40,10 @@ mod tests;
 use base::{Bytes, Ino};
 use fscore::shell::names::is_dot;
 use fscore::{Errno, FileKind, FsError, FsResult};
+use ondisk::Folding;
 use ondisk::ext4::{HashVersion, InodeSeed, NAME_BYTES_MAX};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 pub use empty::{first_block, grown_block, is_empty};
 pub use insert::{insert, insert_at};
@@ -79,6 +86,8 @@ pub struct DirFacts {
     pub seams: &'static [usize],
     /// Seed of the hash (`s_hash_seed`).
     pub hash_seed: [u32; 4],
+    /// How names fold, in a directory without regard to case.
+    pub folding: Option<Arc<Folding>>,
 }
 
 /// A directory that can be read.
@@ -188,8 +197,58 @@ struct Item<'a> {
     name: &'a [u8],
 }
 
+/// A name that is looked for.
+#[derive(Debug)]
+struct Sought<'a> {
+    name: &'a [u8],
+    /// What it folds to, in a directory without regard to case; `None` if only the same bytes are
+    /// the same name.
+    folded: Option<(&'a Folding, Vec<u8>)>,
+}
+
+impl<'a> Sought<'a> {
+    /// Looks for `name` in a directory with these facts.
+    fn new(facts: &'a DirFacts, name: &'a [u8]) -> Sought<'a> {
+        let folding = facts.folding.as_deref().filter(|_| !is_dot(name));
+        Sought {
+            name,
+            folded: folding.and_then(|folding| Some((folding, folding.fold(name)?))),
+        }
+    }
+    /// True if the entry `found` has this name.
+    fn is(&self, found: &[u8]) -> bool {
+        found == self.name
+            || self
+                .folded
+                .as_ref()
+                .is_some_and(|(folding, folded)| !is_dot(found) && folding.is_same(folded, found))
+    }
+}
+
+impl DirFacts {
+    /// Bytes that two names of the directory share exactly if they are the same.
+    pub fn identity<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        let folding = self.folding.as_ref();
+        folding.map_or(Cow::Borrowed(name), |folding| folding.identity(name).into())
+    }
+    /// The name as it is hashed.
+    fn hashed<'n>(&self, name: &'n [u8]) -> Cow<'n, [u8]> {
+        let folded = self.folding.as_ref().and_then(|folding| folding.fold(name));
+        folded.map_or(Cow::Borrowed(name), Cow::Owned)
+    }
+}
+
+/// Refuses bytes that cannot be a name here.
+fn check_name(facts: &DirFacts, name: &[u8]) -> FsResult<()> {
+    check_bytes(name)?;
+    match &facts.folding {
+        Some(folding) if folding.refuses(name) => Err(Errno::Inval.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses bytes that cannot be a name.
-fn check_name(name: &[u8]) -> FsResult<()> {
+fn check_bytes(name: &[u8]) -> FsResult<()> {
     if name.is_empty() || name.iter().any(|&b| b == 0 || b == b'/') {
         return Err(Errno::Inval.into());
     }

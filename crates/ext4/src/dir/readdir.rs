@@ -148,14 +148,12 @@ fn gather_leaf(
 ) -> FsResult<()> {
     let leaf = path.load_leaf(io)?;
     for entry in leaf.entries()? {
-        let hash = path.hash(io, entry.name);
-        if !path.covers(hash.major) {
-            let what = format!(
-                "a name of hash {:#x} lies outside of the leaf's range in the index",
-                hash.major
-            );
+        let Some(hash) = path.hash_here(io, entry.name) else {
+            let hash = path.hash(io, entry.name).major;
+            let what =
+                format!("a name of hash {hash:#x} lies outside of the leaf's range in the index");
             return Err(leaf.corrupt(what));
-        }
+        };
         gather(&leaf, &entry, hash, from, found)?;
     }
     Ok(())

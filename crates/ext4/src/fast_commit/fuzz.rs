@@ -6,7 +6,7 @@ use crate::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use base::Rng;
 use blockdev::{Image, Ram};
 use fscore::{Creds, FileSystem};
-use ondisk::ext4::SUPERBLOCK_AT;
+use ondisk::ext4::{FastCommitName, SUPERBLOCK_AT};
 use rt::{Sim, SimConfig};
 
 pub(super) const BYTES: u64 = 16 << 20;
@@ -16,9 +16,15 @@ const INODES: u64 = 40;
 
 /// A volume with files, a directory and a link.
 pub(super) fn volume() -> Image {
+    volume_of(false)
+}
+
+/// Such a volume; in its directory case may not count.
+pub(super) fn volume_of(casefold: bool) -> Image {
     let time = rt::WallTime { secs: 1, nanos: 0 };
     let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
     options.journal = JournalSize::Blocks(1024);
+    options.casefold = casefold;
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
         let device = Arc::new(Ram::new(BYTES));
         let plan = mkfs::plan(&options).expect("a volume");
@@ -36,6 +42,10 @@ pub(super) fn volume() -> Image {
             }
         }
         let dir = fs.mkdir(fs.root(), b"dir", 0o755, who).expect("room");
+        if casefold {
+            let flag = fscore::FileFlags(dir.flags.0 | fscore::FileFlags::CASEFOLD.0);
+            fs.set_file_flags(dir.ino, flag).expect("empty");
+        }
         fs.symlink(dir.ino, b"link", b"target", who).expect("room");
         fs.unmount().expect("unmounts");
         device.blocks().into_iter().collect::<Image>()

@@ -5,7 +5,7 @@ use super::*;
 use base::bytes::get_le32;
 use blockdev::{Image, Ram};
 use fscore::{Creds, FileSystem};
-use ondisk::ext4::SUPERBLOCK_AT;
+use ondisk::ext4::{FastCommitName, SUPERBLOCK_AT};
 use rt::{Sim, SimConfig};
 
 const BYTES: u64 = super::fuzz::BYTES;
@@ -29,7 +29,10 @@ struct Volume {
 }
 
 fn volume() -> Volume {
-    let image = super::fuzz::volume();
+    volume_of(super::fuzz::volume())
+}
+
+fn volume_of(image: Image) -> Volume {
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
         let ram = Arc::new(image.to_ram(BYTES));
         let mount = |options: &str| {
@@ -310,4 +313,55 @@ fn tags_that_contradict_the_volume_are_refused() {
     v.refuses("beyond what a file can have", range(u32::MAX - 1, 500));
     v.refuses("a range", range(0, BYTES / 4096));
     v.refuses("a range", range(0, 0));
+}
+
+/// In a directory without regard to case a row may spell a name otherwise than its entry does: it
+/// is the same name, and the last spelling stays.
+#[test]
+fn a_name_is_the_same_in_any_spelling_where_case_does_not_count() {
+    let v = volume_of(super::fuzz::volume_of(true));
+    let [a, _] = FREE;
+    let after = |row: Vec<FastCommitTag>| {
+        let (image, sb) = (v.image.clone(), v.sb.clone());
+        let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+            let ram: Arc<Ram> = Arc::new(image.to_ram(BYTES));
+            let queue = Queue::new(ram.clone());
+            let options = MountOptions::default();
+            let blocks = replay(&queue, &sb, &options, (row, Ending::Freed)).expect("replays");
+            for (at, bytes) in blocks {
+                let class = block::Class::Home;
+                let lba = at.lba();
+                queue.write(lba, class, bytes).expect("written");
+            }
+            let ro = MountOptions::parse("ro").expect("options");
+            let fs = Ext4::mount(Queue::new(ram), ro).expect("mounts");
+            let dir = fs.lookup(fs.root(), b"dir").expect("there");
+            let entries = fs.readdir(dir, 0, 100).expect("reads");
+            let names = entries.into_iter().filter(|e| e.name[0] != b'.');
+            let names: Vec<_> = names.map(|e| (e.name, e.ino)).collect();
+            fs.unmount().expect("unmounts");
+            names
+        });
+        outcome.value.expect("an answer")
+    };
+    let gone = after(vec![unlink(v.dir, v.link, "LINK")]);
+    assert_eq!(gone, []);
+    let row = vec![
+        create(v.dir, a, "Name"),
+        v.new_file(a, |_| ()),
+        unlink(v.dir, a, "NAME"),
+        link(v.dir, a, "nAME"),
+    ];
+    let mut spelt = after(row);
+    spelt.sort();
+    assert_eq!(spelt, [(b"link".to_vec(), v.link), (b"nAME".to_vec(), a)]);
+    let respelt = vec![unlink(v.dir, v.link, "link"), link(v.dir, v.link, "LinK")];
+    assert_eq!(after(respelt), [(b"LinK".to_vec(), v.link)]);
+    v.refuses("stands for inode", vec![link(v.dir, v.file, "LINK")]);
+    // In the root case counts.
+    let rows = vec![
+        link(ROOT, v.file, "FILE 5"),
+        v.fields(v.file, v.file, |i| i.set_links(2)),
+    ];
+    assert!(v.replay(rows).is_ok());
 }

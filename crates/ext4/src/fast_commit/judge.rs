@@ -3,8 +3,9 @@
 
 use super::names::Change;
 use super::{ENTRIES, LINKS_MAX, Replay, Target, has_extents, wrong};
+use crate::dir::{self, DirRead};
 use crate::inode::{Core, Inode};
-use crate::{check, dir, fault};
+use crate::{check, fault};
 use base::{BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
 use fscore::FsResult;
 use ondisk::ext4 as disk;
@@ -125,7 +126,7 @@ impl Replay<'_> {
         Ok(None)
     }
 
-    fn parsed(&self, fields: &[u8]) -> FsResult<disk::Inode> {
+    pub(super) fn parsed(&self, fields: &[u8]) -> FsResult<disk::Inode> {
         let bytes = self.fs.geo.inode_bytes();
         let mut raw = fields.to_vec();
         raw.resize(bytes.max(raw.len()), 0);
@@ -138,12 +139,13 @@ impl Replay<'_> {
         let dir = Inode::new(ino, Core::new(old.clone(), fs.newest_tid()));
         let mut from = 0;
         loop {
-            let entries = dir::read_entries(&fs.view_dir(&dir), from, ENTRIES)?;
+            let view = fs.view_dir(&dir);
+            let entries = dir::read_entries(&view, from, ENTRIES)?;
             let Some(last) = entries.last() else {
                 return Ok(());
             };
             let stays = |e: &&dir::RawEntry| {
-                !matches!(&e.name[..], b"." | b"..") && !self.names.takes(ino, &e.name, e.ino)
+                !matches!(&e.name[..], b"." | b"..") && !self.takes_entry(view.facts(), e)
             };
             if let Some(entry) = entries.iter().find(stays) {
                 let name = entry.name.escape_ascii();

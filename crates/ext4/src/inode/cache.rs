@@ -195,7 +195,6 @@ impl Ext4 {
         let inline = self.geo.incompat().has(Incompat::INLINE_DATA);
         let unknown = [
             (InodeFlags::ENCRYPT, false),
-            (InodeFlags::CASEFOLD, false),
             (InodeFlags::VERITY, true),
             (InodeFlags::EA_INODE, true),
         ];
@@ -204,6 +203,9 @@ impl Ext4 {
         };
         if disk.flags().has(InodeFlags::INLINE_DATA) && !inline {
             return bad("content in the inode, without feature inline_data".into());
+        }
+        if disk.flags().has(InodeFlags::CASEFOLD) && self.folding.is_none() {
+            return bad("names without regard to case, without feature casefold".into());
         }
         if let Some((flag, _)) = unknown.into_iter().find(refused) {
             return Err(FsError::incompatible(format!(

@@ -19,6 +19,9 @@ const INHERITED: InodeFlags = InodeFlags(
         | InodeFlags::JOURNAL_DATA.0,
 );
 
+/// Flags that a new directory takes over besides.
+const INHERITED_BY_DIRS: InodeFlags = InodeFlags(InodeFlags::DIR_SYNC.0 | InodeFlags::CASEFOLD.0);
+
 /// Blocks that making an inode may change: inode bitmap, block bitmap, descriptor, table.
 pub(crate) const CREDITS_NEW_INODE: u32 = 4;
 
@@ -48,7 +51,7 @@ impl Ext4 {
         let mut inode = self.blank_inode(new);
         let mut flags = InodeFlags(parent_flags.0 & INHERITED.0);
         if is_dir {
-            flags = flags | InodeFlags(parent_flags.0 & InodeFlags::DIR_SYNC.0);
+            flags = flags | InodeFlags(parent_flags.0 & INHERITED_BY_DIRS.0);
         } else if matches!(new.kind, FileKind::File) {
             flags = flags.without(InodeFlags::PROJECT_INHERIT);
         } else {

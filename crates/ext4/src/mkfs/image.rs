@@ -7,6 +7,7 @@ use super::resize::{resize_block_count, resize_blocks, resize_bytes};
 use super::{JournalSize, Kind, MkfsOptions, Plan};
 use base::bytes::{get_le32, is_zero, put_le32};
 use base::{BlockNo, Ino};
+use ondisk::Folding;
 use ondisk::ext4::{
     BLOCK_MAP_DIRECT, BitmapChecksum, Compat, DIR_TAIL_BYTES, Extent, ExtentEntries, ExtentIndex,
     ExtentNode, FIRST_INO_DEFAULT, FileType, GroupDesc, GroupFlags, HashVersion, Incompat, Inode,
@@ -74,6 +75,10 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
         sb.set_desc_size(g.desc_bytes() as u16);
         sb.set_log_groups_per_flex(LOG_FLEX_GROUPS);
         sb.set_checksum_type(1);
+    }
+    if options.casefold {
+        sb.set_incompat(sb.incompat() | Incompat::CASEFOLD);
+        sb.set_name_encoding(Folding::fields());
     }
 
     sb.set_inodes_count(g.inodes());

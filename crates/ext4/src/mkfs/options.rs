@@ -38,6 +38,9 @@ pub struct MkfsOptions {
     /// The journal gets blocks for fast commits besides, as with `mke2fs -O fast_commit`: a 64th of
     /// its own, from 16 to 256. The feature is set by a mount that writes some.
     pub fast_commits: bool,
+    /// Directories may compare names without regard to case, as with `mke2fs -O casefold`: feature
+    /// `casefold` with encoding `utf8-12.1`, not strict. None does until `chattr +F`.
+    pub casefold: bool,
     /// Bytes of volume per inode; `None` is the default of mke2fs (4096 below 512 MiB, 16384, 32768
     /// from 4 TiB on).
     pub inode_ratio: Option<u32>,
@@ -63,6 +66,7 @@ impl MkfsOptions {
             hash_seed,
             journal: JournalSize::Default,
             fast_commits: false,
+            casefold: false,
             inode_ratio: None,
             reserved_percent: 5,
             time,

@@ -337,6 +337,27 @@ fn dumpe2fs_prints_the_same() {
     compare_dumps(&options(1024 * MIB), "has_journal ext_attr resize_inode");
 }
 
+/// The feature and its encoding are those of mke2fs.
+#[test]
+fn names_without_regard_to_case_are_those_of_mke2fs() {
+    let o = MkfsOptions {
+        casefold: true,
+        ..options(64 * MIB)
+    };
+    check(&o);
+    let theirs = sparse(o.size_bytes);
+    if mke2fs(theirs.path(), &o, &["-O", "casefold"]).is_none() {
+        return;
+    }
+    let read = |file: &tempfile::NamedTempFile| {
+        let mut raw = vec![0; 1024];
+        file.as_file().read_exact_at(&mut raw, 1024).expect("read");
+        let sb = ondisk::ext4::Superblock::parse(&raw).expect("a volume");
+        (sb.incompat(), sb.name_encoding())
+    };
+    assert_eq!(read(&image_of(&planned(&o), o.size_bytes)), read(&theirs));
+}
+
 #[test]
 fn equal_options_give_equal_plans() {
     let o = options(300 * MIB);

@@ -142,7 +142,7 @@ impl Ext4 {
     }
 
     /// ENOTEMPTY unless the directory holds `.` and `..` alone.
-    pub(super) fn check_empty(&self, dir: &Inode) -> FsResult<()> {
+    pub(crate) fn check_empty(&self, dir: &Inode) -> FsResult<()> {
         match dir::is_empty(&self.view_dir(dir))? {
             true => Ok(()),
             false => Err(Errno::NotEmpty.into()),

@@ -3,6 +3,7 @@
 
 mod atomic_writes;
 mod attributes;
+mod casefold;
 mod common;
 mod content_fuzz;
 mod crowd;

@@ -231,6 +231,8 @@ fn what_cannot_be_mounted_is_refused_by_name() {
     };
     let zoned = with(&|sb| sb.set_features_raw(sb.features_raw() | 2));
     assert!(refused(&zoned, quiet()).contains("blkzoned"));
+    let alias = with(&|sb| sb.set_features_raw(sb.features_raw() | 0x8000));
+    assert!(refused(&alias, quiet()).contains("device_alias"));
     let unknown = with(&|sb| sb.set_features_raw(sb.features_raw() | 1 << 20));
     assert!(refused(&unknown, quiet()).contains("FEATURE_20"));
     let ro = with(&|sb| sb.set_features_raw(sb.features_raw() | 0x4000));
@@ -244,6 +246,13 @@ fn what_cannot_be_mounted_is_refused_by_name() {
         .expect("may be read")
         .unmount()
         .expect("unmount");
+    // In blocks of 4 KiB this feature changes nothing.
+    let packed = with(&|sb| sb.set_features_raw(sb.features_raw() | 0x1_0000));
+    let fs = mount(&packed);
+    let ino = fs.file("file");
+    fs.write(ino, 0, &[1; 9000]).expect("write");
+    fs.unmount().expect("unmount");
+    mount(&packed).unmount().expect("unmount");
     let long = with(&|sb| sb.set_block_count(sb.block_count() + 512));
     let e = refused(&long, quiet());
     assert!(e.contains("the device is shorter"), "{e}");

@@ -12,7 +12,6 @@ use fuser::{
 use std::time::Duration;
 use vfs::{Attr, Errno, FileKind, FsStat};
 
-pub(super) use crate::ring::desk::NAME_TTL;
 /// In the answer to a lookup: the name does not exist.
 const NO_NODE: u64 = 0;
 
@@ -73,11 +72,11 @@ impl Adapter {
         }
     }
 
-    pub(super) fn entry(&self, found: Result<Attr, Errno>, reply: ReplyEntry) {
+    pub(super) fn entry(&self, dir: INodeNo, found: Result<Attr, Errno>, reply: ReplyEntry) {
         match found {
             Ok(attr) => reply.entry_with_ttls(
                 &self.attr_ttl(),
-                &NAME_TTL,
+                &self.server.name_ttl(dir.0),
                 &self.file_attr(&attr),
                 Generation(attr.generation.into()),
             ),
@@ -85,11 +84,12 @@ impl Adapter {
         }
     }
 
-    /// The kernel keeps the absence of a name as long as it keeps a name: a request that makes the
-    /// name goes through the kernel, too.
-    pub(super) fn no_entry(&self, reply: ReplyEntry) {
+    /// The kernel keeps the absence of a name: a request that makes the name goes through the
+    /// kernel, too.
+    pub(super) fn no_entry(&self, dir: INodeNo, reply: ReplyEntry) {
         let none = unknown(NO_NODE, FileKind::File);
-        reply.entry_with_ttls(&Duration::ZERO, &NAME_TTL, &none, Generation(0));
+        let ttl = self.server.absence_ttl(dir.0);
+        reply.entry_with_ttls(&Duration::ZERO, &ttl, &none, Generation(0));
     }
 
     pub(super) fn attr(&self, found: Result<Attr, Errno>, reply: ReplyAttr) {

@@ -20,8 +20,6 @@ use vfs::{
     Attr, Creds, Errno, FileKind, NoAccessTime, RenameMode, Requester, SeekMode, TimeSet, XattrMode,
 };
 
-/// How long the kernel may keep a name: every change of one goes through it.
-pub(crate) const NAME_TTL: Duration = Duration::from_secs(3600);
 /// Entries that a directory is asked for at a time.
 pub(crate) const ENTRIES: usize = 64;
 
@@ -173,18 +171,17 @@ impl Desk {
     fn lookup(&self, head: &Head, payload: &mut [u8], given: usize) -> Answer {
         let ([name], _) = words(&payload[..given]).ok_or(libc::EIO)?;
         match self.server.lookup(head.node, name) {
-            // The kernel keeps the absence of a name as long as it keeps a name.
             Err(Errno::NoEnt) => (Writer::new(payload))
-                .bare_entry(0, FileKind::File, NAME_TTL)
+                .bare_entry(0, FileKind::File, self.server.absence_ttl(head.node))
                 .done(),
-            found => self.entry(payload, found),
+            found => self.entry(head, payload, found),
         }
     }
 
-    fn entry(&self, payload: &mut [u8], found: Result<Attr, Errno>) -> Answer {
+    fn entry(&self, head: &Head, payload: &mut [u8], found: Result<Attr, Errno>) -> Answer {
         let attr = found.map_err(Errno::code)?;
         let number = self.server.number(attr.ino);
-        let ttls = (NAME_TTL, self.options.attr_timeout);
+        let ttls = (self.server.name_ttl(head.node), self.options.attr_timeout);
         Writer::new(payload).entry_out(number, &attr, ttls).done()
     }
 
@@ -224,7 +221,7 @@ impl Desk {
         let ([name, target], _) = words(&payload[..given]).ok_or(libc::EIO)?;
         let make = || (self.server).symlink(caller(head), head.node, name, target);
         let made = as_caller(head, make);
-        self.entry(payload, made)
+        self.entry(head, payload, made)
     }
 
     fn mknod(&self, head: &Head, op: Fields<'_>, payload: &mut [u8], given: usize) -> Answer {
@@ -233,7 +230,7 @@ impl Desk {
         let maker = self.maker(head, op.u32(8));
         let make = || (self.server).mknod(maker, head.node, name, mode, rdev);
         let made = as_caller(head, make);
-        self.entry(payload, made)
+        self.entry(head, payload, made)
     }
 
     fn mkdir(&self, head: &Head, op: Fields<'_>, payload: &mut [u8], given: usize) -> Answer {
@@ -241,7 +238,7 @@ impl Desk {
         let maker = self.maker(head, op.u32(4));
         let make = || (self.server).mkdir(maker, head.node, name, op.u32(0) as u16);
         let made = as_caller(head, make);
-        self.entry(payload, made)
+        self.entry(head, payload, made)
     }
 
     fn rename(&self, head: &Head, (to, flags): (u64, u32), given: &[u8]) -> Answer {
@@ -260,7 +257,7 @@ impl Desk {
         let ([name], _) = words(&payload[..given]).ok_or(libc::EIO)?;
         let link = || self.server.link(op.u64(0), head.node, name);
         let made = as_caller(head, link);
-        self.entry(payload, made)
+        self.entry(head, payload, made)
     }
 
     fn open(&self, head: &Head, op: Fields<'_>, payload: &mut [u8]) -> Answer {
@@ -279,7 +276,7 @@ impl Desk {
         let (attr, open) = as_caller(head, create).map_err(Errno::code)?;
         let (number, ttls) = (
             self.server.number(attr.ino),
-            (NAME_TTL, self.options.attr_timeout),
+            (self.server.name_ttl(head.node), self.options.attr_timeout),
         );
         (Writer::new(payload).entry_out(number, &attr, ttls))
             .open_out(open.handle, self.options.open_flags(open.settled))
@@ -369,6 +366,7 @@ impl Desk {
         let most = most.min(payload.len());
         let entries = self.server.readdir_plus(head.node, offset, ENTRIES);
         let entries = entries.map_err(Errno::code)?;
+        let name_ttl = self.server.name_ttl(head.node);
         let mut writer = Writer::new(&mut payload[..most]);
         let mut full = false;
         for (entry, attr) in &entries {
@@ -386,7 +384,7 @@ impl Desk {
             let own = match attr {
                 Some(attr) => {
                     let ttl = self.options.attr_timeout;
-                    writer.entry_out(number, attr, (ttl, ttl));
+                    writer.entry_out(number, attr, (ttl.min(name_ttl), ttl));
                     number
                 }
                 // No node: the kernel takes the name, and looks the rest up when it is asked for.

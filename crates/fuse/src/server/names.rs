@@ -2,6 +2,7 @@
 
 use super::{Caller, Server};
 use base::Ino;
+use std::time::Duration;
 use vfs::{
     Attr, Creds, DirEntry, Errno, FileKind, FsResult, NAME_BYTES_MAX, PinnedEntry, RenameMode,
 };
@@ -9,6 +10,8 @@ use vfs::{
 /// The set-group-ID bit: what is made in such a directory takes over its group, and a directory the
 /// bit.
 const SET_GID: u16 = 0o2000;
+/// The longest time for which the kernel keeps a name.
+const NAME_TTL: Duration = Duration::from_secs(3600);
 
 impl Server {
     /// Counts a lookup whose inode comes pinned.
@@ -40,6 +43,24 @@ impl Server {
                 _ => Ok(self.known(self.vfs().lookup_pinned(dir, name)?)),
             }
         })
+    }
+
+    /// How long the kernel may keep a name in `dir`: every change of a name goes through it, but
+    /// where case does not count it does not see that a change of one spelling changes the others.
+    pub fn name_ttl(&self, dir: u64) -> Duration {
+        match self.vfs().fs().ignores_case(self.ino(dir)) {
+            Some(true) => Duration::ZERO,
+            _ => NAME_TTL,
+        }
+    }
+
+    /// How long the kernel may keep the absence of a name: as long as a name. On a volume whose
+    /// directories may begin to ignore case, which an empty one may at any time, not at all.
+    pub fn absence_ttl(&self, dir: u64) -> Duration {
+        match self.vfs().fs().ignores_case(self.ino(dir)) {
+            Some(_) => Duration::ZERO,
+            None => NAME_TTL,
+        }
     }
 
     /// The inode of a file handle: the kernel asks for `.` of any inode that it has forgotten, and

@@ -258,6 +258,16 @@ impl Superblock {
         last_error_code / set_last_error_code: u8, 0x27B, "s_last_error_errcode", "Kind of the last error";
     }
 
+    /// How names are compared with feature `casefold`, for [`Folding::new`](crate::Folding::new)
+    /// (`s_encoding`, `s_encoding_flags`).
+    pub fn name_encoding(&self) -> [u8; 4] {
+        self.raw[0x27C..0x280].try_into().expect("four bytes")
+    }
+    /// Sets how names are compared.
+    pub fn set_name_encoding(&mut self, fields: [u8; 4]) {
+        self.raw[0x27C..0x280].copy_from_slice(&fields);
+    }
+
     /// Blocks of the volume (`s_blocks_count_lo/hi`).
     pub fn blocks_count(&self) -> u64 {
         self.wide(0x04, 0x150)

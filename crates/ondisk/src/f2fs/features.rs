@@ -36,6 +36,11 @@ bit_set! {
         COMPRESSION = 0x2000, "compression";
         /// The volume must not be written.
         RO = 0x4000, "ro";
+        /// Files stand for devices of the volume (Linux 6.13).
+        DEVICE_ALIAS = 0x8000, "device_alias";
+        /// Several summaries lie in one block where blocks are larger than 4 KiB (Linux 6.19); in
+        /// blocks of 4 KiB it changes nothing.
+        PACKED_SSA = 0x1_0000, "packed_ssa";
     }
 }
 

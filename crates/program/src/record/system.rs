@@ -170,6 +170,9 @@ impl FileSystem for Recorder {
     fn root(&self) -> Ino {
         self.below.root()
     }
+    fn ignores_case(&self, dir: Ino) -> Option<bool> {
+        self.below.ignores_case(dir)
+    }
     fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
         match AckFile::named(name).filter(|_| dir == self.root()) {
             Some(file) => Ok(file.ino()),

@@ -11,6 +11,7 @@
 mod acl;
 mod attributes;
 mod cached;
+mod casefold;
 
 mod databases;
 mod ends;

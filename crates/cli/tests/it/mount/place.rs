@@ -91,7 +91,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn empty() -> Place {
+    pub fn empty() -> Place {
         let folder = tempfile::tempdir().expect("a folder");
         // Other users get as far as the mount point.
         let open = fs::Permissions::from_mode(0o755);

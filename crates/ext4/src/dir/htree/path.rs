@@ -94,6 +94,22 @@ impl Path {
     pub(in crate::dir) fn hash(&self, io: &dyn DirRead, name: &[u8]) -> DirHash {
         layout::name_hash(io.facts(), Some(self.hash), name)
     }
+    /// The hash by which a name of the leaf is ordered: its own, which lies in the leaf's range
+    /// (dir-I3). In a directory without regard to case another kernel may have folded the name in
+    /// another way and put it elsewhere; there it counts as the first one of the leaf. `None`: the
+    /// name must not stand here.
+    pub(in crate::dir) fn hash_here(&self, io: &dyn DirRead, name: &[u8]) -> Option<DirHash> {
+        let own = self.hash(io, name);
+        let folding = io.facts().folding.as_ref();
+        match self.covers(own.major) {
+            true => Some(own),
+            false if folding.is_some_and(|folding| folding.searches_all()) => Some(DirHash {
+                major: self.own_hash() & !1,
+                minor: own.minor,
+            }),
+            false => None,
+        }
+    }
     /// Reads the leaf at the end of the path.
     pub(in crate::dir) fn load_leaf(&self, io: &dyn DirRead) -> FsResult<Leaf> {
         Leaf::load(io, self.child(io)?)

@@ -127,10 +127,9 @@ fn add_pair(io: &mut dyn DirIo, frame: &mut Frame, pair: DxEntry) -> FsResult<()
 fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32> {
     let mut sorted: Vec<(u32, DirEntry<'_>)> = Vec::new();
     for record in leaf.entries()? {
-        sorted.push((path.hash(io, record.name).major, record));
+        sorted.push((hash_in_range(io, path, leaf, record.name)?, record));
     }
     sorted.sort_by_key(|(hash, _)| *hash);
-    check_range(io, path, leaf, &sorted)?;
     let cut = half_by_size(&sorted);
     let (hash, below) = (sorted[cut].0, sorted[cut - 1].0);
     let continued = u32::from(hash == below);
@@ -152,23 +151,18 @@ fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32>
     })
 }
 
-/// dir-I3: checks that all hashes of a leaf lie in its range, because a split would otherwise put
-/// an index pair out of order.
-fn check_range(
-    io: &dyn DirIo,
-    path: &Path,
-    leaf: &Leaf,
-    sorted: &[(u32, DirEntry<'_>)],
-) -> FsResult<()> {
-    let stray = sorted.iter().find(|(hash, _)| !path.covers(*hash));
-    match stray {
-        Some((hash, _)) => {
+/// dir-I3: the hash of a name of this leaf, which must lie in the leaf's range, because a split
+/// would otherwise put an index pair out of order.
+fn hash_in_range(io: &dyn DirIo, path: &Path, leaf: &Leaf, name: &[u8]) -> FsResult<u32> {
+    path.hash_here(io, name).map_or_else(
+        || {
+            let hash = path.hash(io, name).major;
             let what =
                 format!("a name of hash {hash:#x} lies outside of the leaf's range in the index");
             Err(corrupt(io.facts(), leaf.lblk, what))
-        }
-        None => Ok(()),
-    }
+        },
+        |hash| Ok(hash.major),
+    )
 }
 
 /// The index at which the entries before it take half of the space; between 1 and `len - 1`.

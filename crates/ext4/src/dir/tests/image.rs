@@ -78,6 +78,7 @@ fn new_image(image: &str, features: &str, setup: Setup) -> Option<(DirFacts, Ino
     let seed = FsSeed::of_uuid(&hex_words(field(&out, "Filesystem UUID")));
     let unsigned = out.contains("unsigned_directory_hash");
     let facts = DirFacts {
+        folding: None,
         levels_max: 1,
         seams: &[],
         block_bytes: BLOCK_BYTES,

@@ -74,6 +74,7 @@ pub const PARENT: Ino = Ino(2);
 impl Memory {
     pub fn new(setup: Setup) -> Memory {
         let facts = DirFacts {
+            folding: None,
             levels_max: 1,
             seams: &[],
             block_bytes: BLOCK_BYTES,
