@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// What was found of each need: `None` if it is met, otherwise the reason why it is not.
+#[derive(Default)]
 pub struct Machine {
     root: Option<String>,
     fuse: Option<String>,

@@ -1,4 +1,4 @@
-//! Runs the suites one after the other and measures them.
+//! Runs the suites, those with a guest beside the others, and measures them.
 //!
 //! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it
 //!   is stopped.
@@ -12,44 +12,70 @@
 use super::build::{self, Program};
 use super::need::Machine;
 use super::plan::{Need, Plan, Suite};
-use super::spent::{Spent, Watch};
+use super::spent::{self, Spent, Watch};
 use super::tally::{Counts, Tally};
 use crate::uring::Switched;
 use crate::{Result, workspace};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Tells tests of mounts which transport they are to use.
 const TRANSPORT: &str = "VARVE_TEST_TRANSPORT";
 
-/// Runs `suites` in order.
+/// Runs `suites` in order; those with a guest beside the others, since a guest has one processor
+/// and often waits for its host.
 pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally) {
-    let mut programs: Option<Result<Vec<Program>>> = None;
-    for suite in suites {
-        if let Some(reason) = machine.lacks(plan, suite) {
-            tally.skip(&suite.name, &reason);
-            continue;
-        }
-        let _switched = match switched(suite) {
-            Ok(switched) => switched,
-            Err(reason) => {
-                tally.skip(&suite.name, &reason);
-                continue;
+    let runs = |suite: &&&Suite| machine.lacks(plan, suite).is_none();
+    let tests = suites.iter().filter(runs).any(|suite| suite.test.is_some());
+    let programs = match tests {
+        true => compile(plan, tally),
+        false => Ok(Vec::new()),
+    };
+    let (guests, others): (Vec<&Suite>, Vec<&Suite>) = suites
+        .iter()
+        .partition(|suite| suite.need.contains(&Need::Guest));
+    let tally = Mutex::new(tally);
+    let lane = |suites: &[&Suite]| {
+        for suite in suites {
+            match machine.lacks(plan, suite) {
+                Some(reason) => locked(&tally).skip(&suite.name, &reason),
+                None => one(suite, &programs, &tally),
             }
-        };
-        if let Some(run) = &suite.run {
-            report(suite, tally, || run_command(suite, run));
-            continue;
         }
-        let compiled = programs.get_or_insert_with(|| compile(plan, tally));
-        match compiled {
-            Ok(programs) => report(suite, tally, || run_programs(suite, programs)),
-            Err(reason) => tally.skip(&suite.name, reason),
-        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| lane(&guests));
+        lane(&others);
+    });
+}
+
+/// Runs a suite for which the machine has all.
+fn one(suite: &Suite, programs: &Result<Vec<Program>>, tally: &Mutex<&mut Tally>) {
+    let _switched = match switched(suite) {
+        Ok(switched) => switched,
+        Err(reason) => return locked(tally).skip(&suite.name, &reason),
+    };
+    let work: Result<Work> = match (&suite.run, programs) {
+        (Some(run), _) => Ok(Box::new(|watch| run_command(suite, run, watch))),
+        (None, Ok(programs)) => Ok(Box::new(|watch| run_programs(suite, programs, watch))),
+        (None, Err(reason)) => Err(reason.clone()),
+    };
+    match work {
+        Ok(work) => report(suite, tally, work),
+        Err(reason) => locked(tally).skip(&suite.name, &reason),
     }
+}
+
+/// What a suite does; the watch gets the processor time of its programs.
+type Work<'a> = Box<dyn FnOnce(&Watch) -> Result<Counts> + 'a>;
+
+fn locked<'a, 'b>(tally: &'a Mutex<&'b mut Tally>) -> MutexGuard<'a, &'b mut Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the suite needs to be on while it runs.
@@ -60,9 +86,10 @@ fn switched(suite: &Suite) -> Result<Option<Switched>> {
 
 /// Compiles the workspace, as a suite of its own.
 fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
-    let watch = Watch::begin();
+    let (watch, before) = (Watch::begin(), spent::of_children());
     println!("run   build");
     let programs = build::compile();
+    watch.add(spent::of_children().saturating_sub(before));
     let spent = watch.spent();
     let outcome = programs
         .as_ref()
@@ -197,20 +224,16 @@ fn arguments(suite: &Suite, program: &Program) -> Option<Vec<String>> {
     Some(arguments)
 }
 
-fn report(suite: &Suite, tally: &mut Tally, work: impl FnOnce() -> Result<Counts>) {
+fn report(suite: &Suite, tally: &Mutex<&mut Tally>, work: Work) {
     println!("run   {}", suite.name);
     let _ = std::io::stdout().flush();
     let watch = Watch::begin();
-    let outcome = work();
-    tally.suite(
-        &suite.name,
-        outcome,
-        watch.spent(),
-        Duration::from_secs(suite.budget_s),
-    );
+    let outcome = work(&watch);
+    let (spent, budget) = (watch.spent(), Duration::from_secs(suite.budget_s));
+    locked(tally).suite(&suite.name, outcome, spent, budget);
 }
 
-fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
+fn run_command(suite: &Suite, run: &[String], watch: &Watch) -> Result<Counts> {
     let words: Vec<&str> = run.iter().map(String::as_str).collect();
     let mut command = match words[..] {
         ["cargo", "xtask", ref rest @ ..] => {
@@ -245,7 +268,7 @@ fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
         [] => return Err("nothing to run".into()),
     };
     command.current_dir(workspace::root());
-    let (status, output) = run_logged(&mut command, suite, &suite.name)?;
+    let (status, output) = run_logged(&mut command, suite, &suite.name, watch)?;
     let counts = Counts::parse(&output);
     match (status.success(), counts.total()) {
         (true, 0) => Ok(Counts::one_passed()),
@@ -259,7 +282,7 @@ fn own_program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|e| format!("cannot find our own program: {e}"))
 }
 
-fn run_programs(suite: &Suite, programs: &[Program]) -> Result<Counts> {
+fn run_programs(suite: &Suite, programs: &[Program], watch: &Watch) -> Result<Counts> {
     let mut sum = Counts::default();
     for program in programs.iter().filter(|program| matches(suite, program)) {
         let Some(arguments) = arguments(suite, program) else {
@@ -269,7 +292,7 @@ fn run_programs(suite: &Suite, programs: &[Program]) -> Result<Counts> {
         command.args(arguments).current_dir(&program.directory);
         command.env(build::BUILT, "1");
         let log = format!("{}-{}", suite.name, program.target);
-        let (status, output) = run_logged(&mut command, suite, &log)?;
+        let (status, output) = run_logged(&mut command, suite, &log, watch)?;
         let counts = Counts::parse(&output);
         if !status.success() && counts.failed == 0 {
             return Err(format!("{}: {status}\n{output}", program.target));
@@ -294,7 +317,12 @@ fn shown(counts: Counts, output: &str) -> Counts {
 
 /// Runs a command to its end, or stops it at three times the budget. The output goes to a file, so
 /// that a grandchild that keeps a pipe open cannot delay us.
-fn run_logged(command: &mut Command, suite: &Suite, log: &str) -> Result<(ExitStatus, String)> {
+fn run_logged(
+    command: &mut Command,
+    suite: &Suite,
+    log: &str,
+    watch: &Watch,
+) -> Result<(ExitStatus, String)> {
     let path = log_path(log)?;
     let cannot = |e: std::io::Error| format!("{}: {e}", path.display());
     let file = File::create(&path).map_err(cannot)?;
@@ -305,7 +333,7 @@ fn run_logged(command: &mut Command, suite: &Suite, log: &str) -> Result<(ExitSt
         .stdout(file.try_clone().map_err(cannot)?)
         .stderr(file);
     let limit = Duration::from_secs(suite.budget_s.saturating_mul(3));
-    let status = wait(command, limit);
+    let status = wait(command, limit, watch);
     let output = String::from_utf8_lossy(&std::fs::read(&path).map_err(cannot)?).into_owned();
     match status {
         Ok(status) => Ok((status, output)),
@@ -323,25 +351,32 @@ fn log_path(name: &str) -> Result<PathBuf> {
     Ok(directory.join(format!("{name}.log")))
 }
 
-fn wait(command: &mut Command, limit: Duration) -> Result<ExitStatus> {
+fn wait(command: &mut Command, limit: Duration, watch: &Watch) -> Result<ExitStatus> {
     let mut child = command
         .spawn()
         .map_err(|e| format!("cannot start {command:?}: {e}"))?;
     let started = Instant::now();
-    loop {
-        match child
-            .try_wait()
-            .map_err(|e| format!("cannot wait for {command:?}: {e}"))?
-        {
-            Some(status) => return Ok(status),
-            None if started.elapsed() > limit => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("R1: stopped after {} s", limit.as_secs()));
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
+    let mut stopped = false;
+    while !has_ended(&child).map_err(|e| format!("cannot wait for {command:?}: {e}"))? {
+        if !stopped && started.elapsed() > limit {
+            stopped = true;
+            let _ = child.kill();
         }
+        std::thread::sleep(Duration::from_millis(20));
     }
+    watch.add(spent::of_ended(child.id()));
+    let status = child.wait();
+    match stopped {
+        true => Err(format!("R1: stopped after {} s", limit.as_secs())),
+        false => status.map_err(|e| format!("cannot wait for {command:?}: {e}")),
+    }
+}
+
+/// True once the child has ended; it still waits to be asked how, so its times are still known.
+fn has_ended(child: &Child) -> rustix::io::Result<bool> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let ended = waitid(WaitId::Pid(Pid::from_child(child)), options)?;
+    Ok(ended.is_some())
 }
 
 #[cfg(test)]
@@ -372,7 +407,7 @@ mod tests {
     fn counts_of_all_programs_are_added() {
         let line = "#!/bin/sh\necho 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured'\n";
         let programs = [program("add-one", line), program("add-two", line)];
-        let counts = run_programs(&plan(SUITE).suite[0], &programs).unwrap();
+        let counts = run_programs(&plan(SUITE).suite[0], &programs, &Watch::begin()).unwrap();
         assert_eq!(
             counts,
             Counts {
@@ -386,7 +421,7 @@ mod tests {
     #[test]
     fn a_program_that_dies_without_a_count_fails() {
         let programs = [program("dies", "#!/bin/sh\necho last words\nexit 3\n")];
-        let error = run_programs(&plan(SUITE).suite[0], &programs).unwrap_err();
+        let error = run_programs(&plan(SUITE).suite[0], &programs, &Watch::begin()).unwrap_err();
         assert!(
             error.contains("last words") && error.contains("dies"),
             "{error}"
@@ -396,14 +431,51 @@ mod tests {
     #[test]
     fn a_suite_without_a_test_fails() {
         let line = "#!/bin/sh\necho 'test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured'\n";
-        let error = run_programs(&plan(SUITE).suite[0], &[program("empty", line)]).unwrap_err();
+        let error = run_programs(
+            &plan(SUITE).suite[0],
+            &[program("empty", line)],
+            &Watch::begin(),
+        )
+        .unwrap_err();
         assert!(error.starts_with("R2"), "{error}");
     }
 
     #[test]
     fn a_program_that_hangs_is_stopped() {
-        let error = wait(Command::new("sleep").arg("600"), Duration::from_millis(50)).unwrap_err();
+        let watch = Watch::begin();
+        let limit = Duration::from_millis(50);
+        let error = wait(Command::new("sleep").arg("600"), limit, &watch).unwrap_err();
         assert!(error.starts_with("R1"), "{error}");
+    }
+
+    #[test]
+    fn the_time_of_a_program_and_of_what_it_starts_is_told() {
+        let busy = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; exit 3";
+        let watch = Watch::begin();
+        let limit = Duration::from_secs(60);
+        let status = wait(Command::new("sh").args(["-c", busy]), limit, &watch).unwrap();
+        assert_eq!(status.code(), Some(3));
+        let spent = watch.spent();
+        assert!(
+            spent.cpu > Duration::ZERO && spent.cpu <= spent.wall * 2,
+            "{spent:?}"
+        );
+    }
+
+    #[test]
+    fn suites_with_a_guest_and_the_others_are_all_run() {
+        let suite = |name: &str, need: &str| {
+            format!(
+                "[[suite]]\nname = \"{name}\"\nrun = [\"true\"]\nbudget_s = 10\ntier = 1\n{need}"
+            )
+        };
+        let guest = "need = [\"guest\"]\n";
+        let names = [("a", ""), ("b", guest), ("c", ""), ("d", guest)];
+        let plan = plan(&names.map(|(name, need)| suite(name, need)).concat());
+        let suites = plan.suite.iter().collect::<Vec<_>>();
+        let mut tally = Tally::default();
+        all(&plan, &suites, &Machine::default(), &mut tally);
+        assert_eq!(tally.closing_lines(), "4 passed, 0 failed, 0 skipped\n");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a suite takes: time on the wall, and time of the processors.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// Both times.
@@ -7,15 +8,15 @@ use std::time::{Duration, Instant};
 pub struct Spent {
     /// From begin to end.
     pub wall: Duration,
-    /// Of all processes that were started meanwhile and have ended: on two processors up to twice
-    /// as much, and much less for a suite that waits. Zero where the system does not tell.
+    /// Of all processes that it started and waited for, and of theirs: on two processors up to
+    /// twice as much, and much less for a suite that waits. Zero where the system does not tell.
     pub cpu: Duration,
 }
 
 /// Measures from its making on.
 pub struct Watch {
     wall: Instant,
-    cpu: Duration,
+    cpu: Cell<Duration>,
 }
 
 impl Watch {
@@ -23,34 +24,50 @@ impl Watch {
     pub fn begin() -> Watch {
         Watch {
             wall: Instant::now(),
-            cpu: of_children().unwrap_or_default(),
+            cpu: Cell::default(),
         }
+    }
+
+    /// Adds what a process has taken.
+    pub fn add(&self, cpu: Duration) {
+        self.cpu.set(self.cpu.get() + cpu);
     }
 
     /// What was spent since.
     pub fn spent(&self) -> Spent {
-        let cpu = of_children().unwrap_or_default();
         Spent {
             wall: self.wall.elapsed(),
-            cpu: cpu.saturating_sub(self.cpu),
+            cpu: self.cpu.get(),
         }
     }
 }
 
-/// Processor time of all children that have ended and were waited for, and of theirs (`cutime` and
-/// `cstime` of proc_pid_stat(5)).
-fn of_children() -> Option<Duration> {
-    ticks(&std::fs::read_to_string("/proc/self/stat").ok()?).map(|ticks| {
-        let second = rustix::param::clock_ticks_per_second();
-        Duration::from_millis(ticks.saturating_mul(1000) / second.max(1))
-    })
+/// Processor time of all children that have ended and were waited for, and of theirs.
+pub fn of_children() -> Duration {
+    time("/proc/self/stat", 2).unwrap_or_default()
+}
+
+/// Processor time of a child that has ended and was not waited for yet, and of those that it waited
+/// for.
+pub fn of_ended(child: u32) -> Duration {
+    time(&format!("/proc/{child}/stat"), 4).unwrap_or_default()
+}
+
+/// The sum of the last `fields` of `utime`, `stime`, `cutime` and `cstime` of proc_pid_stat(5).
+fn time(file: &str, fields: usize) -> Option<Duration> {
+    let ticks = ticks(&std::fs::read_to_string(file).ok()?, fields)?;
+    let second = rustix::param::clock_ticks_per_second().max(1);
+    Some(Duration::from_millis(ticks.saturating_mul(1000) / second))
 }
 
 /// The second field is the program's name in brackets, which may hold anything, brackets included.
-fn ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
+fn ticks(stat: &str, fields: usize) -> Option<u64> {
+    let behind_name = stat.rsplit_once(')')?.1.split_whitespace();
+    let all = behind_name.skip(11).take(4).skip(4 - fields);
+    let all = all.map(|field| field.parse::<u64>().ok());
+    all.collect::<Option<Vec<_>>>()
+        .filter(|all| all.len() == fields)
+        .map(|all| all.iter().sum())
 }
 
 #[cfg(test)]
@@ -58,15 +75,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_are_measured_when_they_end() {
-        let line = "7 (a b) c) S 1 7 7 0 -1 4194560 5 6 0 0 11 12 130 14 20 0 1 0 9 0 0";
-        assert_eq!(ticks(line), Some(144));
-        assert_eq!(ticks("7 (a"), None);
-        let watch = Watch::begin();
-        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
-        let ended = std::process::Command::new("sh").args(["-c", busy]).status();
-        assert!(ended.unwrap().success());
-        let spent = watch.spent();
-        assert!(spent.cpu > Duration::ZERO && spent.wall > Duration::ZERO);
+    fn the_fields_are_found_behind_any_name() {
+        let line = "7 (a b) c) S 1 7 7 0 -1 4194560 5 6 0 0 1000 200 30 4 20 0 1 0 9 0 0";
+        assert_eq!(ticks(line, 4), Some(1234));
+        assert_eq!(ticks(line, 2), Some(34));
+        assert_eq!(ticks("7 (a", 2), None);
+        assert_eq!(ticks("7 (a) S 1", 2), None);
     }
 }
