@@ -11,6 +11,7 @@ use crate::sh::sh;
 use crate::{Result, workspace};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,7 @@ fn one(
     for load in LOADS {
         drop_caches()?;
         prepare(load, dir, amount)?;
-        trace.start()?;
+        trace.start(dir)?;
         let (units, seconds) = work(load, ground, dir, amount)?;
         let counted = trace.stop()?;
         let requests = counted.into_iter().map(|(k, n)| (k, n as f64 / units));
@@ -226,7 +227,12 @@ impl Trace {
         fs::write(&path, value).map_err(|e| format!("{}: {e}", path.display()))
     }
 
-    fn start(&self) -> Result {
+    /// From now on, requests of the mount at `dir` alone: the point counts those of all mounts.
+    fn start(&self, dir: &Path) -> Result {
+        let meta = fs::metadata(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        // A mount of FUSE has a device without a major number.
+        let only = format!("connection == {}", meta.dev());
+        self.set("events/fuse/fuse_request_send/filter", &only)?;
         self.set("trace", "")?;
         self.set("tracing_on", "1")
     }
