@@ -35,10 +35,24 @@ pub struct OpNo(u64);
 struct Knows {
     /// Every inode (G2).
     all: bool,
-    /// Those that had a name with one of these hashes.
+    /// Those that had a name with one of these hashes: the first, which is the only one of most
+    /// operations, and all others.
+    name: Option<u64>,
     names: Vec<u64>,
     /// It moves names.
     moves: bool,
+}
+
+impl Knows {
+    fn add(&mut self, name: u64) {
+        match self.name {
+            None => self.name = Some(name),
+            Some(_) => self.names.push(name),
+        }
+    }
+    fn has(&self, name: u64) -> bool {
+        self.name == Some(name) || self.names.contains(&name)
+    }
 }
 
 #[derive(Default)]
@@ -90,7 +104,7 @@ impl Grace {
             match name {
                 b"." => {}
                 b".." => knows.all = true,
-                _ => knows.names.push(fingerprint(name)),
+                _ => knows.add(fingerprint(name)),
             }
         }
     }
@@ -150,7 +164,7 @@ impl<'a> Onlookers<'a> {
         let name = fingerprint(name);
         let s = grace.0.lock();
         let mut others = s.active.iter().filter(|&(&other, _)| other != op);
-        others.any(|(_, knows)| knows.all || knows.names.contains(&name))
+        others.any(|(_, knows)| knows.all || knows.has(name))
     }
 
     /// Hands a pin of the inode over to the operations that may know it.

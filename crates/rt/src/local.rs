@@ -3,20 +3,64 @@
 //!
 //! - V1 a value is seen only by the task that set it: other tasks do not see it, nor do tasks that
 //!   this one starts;
-//! - V2 the value goes when the call ends, also by a panic; the value before it is seen again.
+//! - V2 the value goes when the call ends, also by a panic; the value before it is seen again;
+//! - V3 the memory of a value without a destructor serves the next value of its type, because each
+//!   request of a front door sets some. It does not while somebody holds the value that has gone.
 
 use crate::task::Locals;
 use crate::world::core;
 use std::any::Any;
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::rc::Rc;
+
+/// What a task has set, the innermost last.
+pub(crate) struct Values {
+    set: Vec<Rc<dyn Any>>,
+    /// Places of values that have gone, for the next ones of their types (V3).
+    spare: Vec<Rc<dyn Any>>,
+}
+
+/// Types of values whose places are kept; there are fewer that are set often.
+const SPARE_MAX: usize = 4;
+
+impl Values {
+    pub(crate) const fn new() -> Values {
+        Values {
+            set: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    fn push<T: 'static>(&mut self, value: T) {
+        let place = self.spare.iter().position(|place| place.is::<T>());
+        let mut place = place.map(|at| self.spare.swap_remove(at));
+        let free = place.as_mut().and_then(Rc::get_mut);
+        match free.and_then(|place| place.downcast_mut::<T>()) {
+            Some(there) => *there = value,
+            // It is read still, or there is none.
+            None => place = Some(Rc::new(value)),
+        }
+        self.set.extend(place);
+    }
+
+    /// The innermost value goes: what is answered is to be dropped without the borrow.
+    fn pop<T>(&mut self) -> Option<Rc<dyn Any>> {
+        let gone = self.set.pop()?;
+        if std::mem::needs_drop::<T>() || self.spare.len() >= SPARE_MAX {
+            return Some(gone);
+        }
+        self.spare.push(gone);
+        None
+    }
+}
 
 thread_local! {
     /// Those of a thread in the real world: there a task is a thread.
-    static LOCALS: Locals = const { RefCell::new(Vec::new()) };
+    static LOCALS: Locals = const { RefCell::new(Values::new()) };
 }
 
-fn with_locals<R>(f: impl FnOnce(&mut Vec<Rc<dyn Any>>) -> R) -> R {
+fn with_locals<R>(f: impl FnOnce(&mut Values) -> R) -> R {
     match core() {
         Some(core) => f(&mut core.task().locals.borrow_mut()),
         None => LOCALS.with_borrow_mut(f),
@@ -26,15 +70,15 @@ fn with_locals<R>(f: impl FnOnce(&mut Vec<Rc<dyn Any>>) -> R) -> R {
 /// Runs `f`, inside of which [`local`] answers `value` to the running task (V1). Calls nest; the
 /// innermost value of a type counts.
 pub fn with_local<T: 'static, R>(value: T, f: impl FnOnce() -> R) -> R {
-    struct Leave;
-    impl Drop for Leave {
+    struct Leave<T>(PhantomData<T>);
+    impl<T> Drop for Leave<T> {
         fn drop(&mut self) {
             // Whatever it is, its destructor runs without the borrow.
-            drop(with_locals(Vec::pop));
+            drop(with_locals(Values::pop::<T>));
         }
     }
-    with_locals(|locals| locals.push(Rc::new(value)));
-    let _leave = Leave;
+    with_locals(|locals| locals.push(value));
+    let _leave = Leave::<T>(PhantomData);
     f()
 }
 
@@ -42,7 +86,46 @@ pub fn with_local<T: 'static, R>(value: T, f: impl FnOnce() -> R) -> R {
 /// one.
 pub fn local<T: 'static>() -> Option<Rc<T>> {
     with_locals(|locals| {
-        let mut inner = locals.iter().rev();
+        let mut inner = locals.set.iter().rev();
         inner.find_map(|value| Rc::clone(value).downcast::<T>().ok())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place<T: 'static>() -> *const T {
+        Rc::as_ptr(&local::<T>().expect("it is set"))
+    }
+
+    /// V3.
+    #[test]
+    fn the_place_of_a_value_is_used_again_unless_it_is_held() {
+        let first = with_local(1u32, place::<u32>);
+        let (held, second) = with_local(2u32, || (local::<u32>(), place::<u32>()));
+        assert_eq!(first, second);
+        let third = with_local(3u32, || {
+            assert_eq!(local::<u32>().as_deref(), Some(&3));
+            place::<u32>()
+        });
+        assert!(third != first && held.as_deref() == Some(&2));
+        // One in the other has a place of its own.
+        with_local(4u32, || {
+            let outer = place::<u32>();
+            with_local(5u32, || assert_ne!(place::<u32>(), outer));
+            assert_eq!(local::<u32>().as_deref(), Some(&4));
+        });
+        assert_eq!(local::<u32>(), None);
+    }
+
+    /// V2: a value with a destructor does not wait for the next one.
+    #[test]
+    fn a_value_with_a_destructor_goes_at_once() {
+        let value = Rc::new(());
+        with_local(Rc::clone(&value), || {
+            assert_eq!(Rc::strong_count(&value), 2)
+        });
+        assert_eq!(Rc::strong_count(&value), 1);
+    }
 }

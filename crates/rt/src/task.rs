@@ -2,10 +2,8 @@
 
 use crate::stack::{Extent, TaskStack};
 use corosensei::{Coroutine, Yielder};
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,7 +14,7 @@ pub(crate) type Co = Coroutine<(), (), (), TaskStack>;
 pub(crate) type Site = &'static Location<'static>;
 
 /// The values of a task, the innermost last.
-pub(crate) type Locals = RefCell<Vec<Rc<dyn Any>>>;
+pub(crate) type Locals = RefCell<crate::local::Values>;
 
 /// A lock that a task holds.
 #[derive(Clone, Copy)]
@@ -150,7 +148,7 @@ impl Task {
             foreign: Cell::new(0),
             panic_note: RefCell::new(None),
             held: RefCell::new(Vec::new()),
-            locals: RefCell::new(Vec::new()),
+            locals: RefCell::new(crate::local::Values::new()),
         }
     }
     /// The registration that wakes its present (or next) wait.

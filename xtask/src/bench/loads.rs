@@ -153,6 +153,22 @@ pub fn random(dir: &Path, amount: &Amount) -> Result<f64> {
     rate(&job, "total_ios")
 }
 
+/// Four programs write blocks of one file with direct I/O at once: how many, and the seconds.
+pub fn direct(file: &Path, amount: &Amount) -> Result<(f64, f64)> {
+    const JOBS: u32 = 4;
+    let args = [
+        "--bs=4k".into(),
+        "--direct=1".into(),
+        format!("--numjobs={JOBS}"),
+        "--group_reporting".into(),
+        format!("--size={RANDOM_BYTES}"),
+        format!("--io_size={}", u64::from(amount.random) * 4096),
+    ];
+    let job = fio(file, "randwrite", &args)?;
+    let units = f64::from(amount.random * JOBS);
+    Ok((units, units / rate(&job, "total_ios")?))
+}
+
 /// Transactions per second in one journal mode.
 pub fn sqlite(varve: &Path, dir: &Path, mode: &str, amount: &Amount) -> Result<f64> {
     let count = amount.transactions;

@@ -161,7 +161,8 @@ fn chosen<T: Copy>(words: &[String], all: &[T], name: fn(T) -> &'static str) -> 
     words.iter().map(find).collect()
 }
 
-fn check_machine() -> Result {
+/// What the kernel's side and the mounts need.
+pub fn check_machine() -> Result {
     if !is_root() {
         return Err("the kernel's side needs root: loop devices, mounts, dropped caches".into());
     }

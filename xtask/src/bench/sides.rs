@@ -142,6 +142,8 @@ pub struct Ground {
     pub options: Option<String>,
     image: PathBuf,
     at: PathBuf,
+    /// The image may have holes, which formatting must not fill.
+    sparse: bool,
 }
 
 impl Ground {
@@ -167,7 +169,29 @@ impl Ground {
             options,
             image,
             at,
+            sparse: false,
         })
+    }
+
+    /// Makes the image in `folder` with `bytes` that are not allocated: for volumes larger than the
+    /// disk.
+    pub fn sparse(
+        varve: PathBuf,
+        options: Option<String>,
+        folder: &Path,
+        bytes: u64,
+    ) -> Result<Ground> {
+        let mut ground = Ground::new(varve, options, folder, 0)?;
+        ground.sparse = true;
+        let host = |e: std::io::Error| format!("{}: {e}", ground.image.display());
+        let file = fs::File::options().write(true).open(&ground.image);
+        file.and_then(|file| file.set_len(bytes)).map_err(host)?;
+        Ok(ground)
+    }
+
+    /// The image.
+    pub fn image(&self) -> &Path {
+        &self.image
     }
 
     /// Makes the empty file system that `side` needs. The blocks of the image stay allocated.
@@ -179,7 +203,10 @@ impl Ground {
             sh(&self.varve.to_string_lossy(), &args).map(drop)
         };
         let ext4 = |features: &[&str]| {
-            let how = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+            let how = match self.sparse {
+                false => "nodiscard,lazy_itable_init=0,lazy_journal_init=0",
+                true => "lazy_itable_init=1,lazy_journal_init=1",
+            };
             let fixed = ["-q", "-F", "-t", "ext4", "-b", "4096", "-E", how];
             let args = [&fixed[..], features, &[&image]].concat();
             sh("mke2fs", &args).map(drop)
@@ -275,6 +302,11 @@ impl Mount<'_> {
     /// The root of the mount.
     pub fn dir(&self) -> &Path {
         &self.ground.at
+    }
+
+    /// The process that serves it; `None` for the kernel.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
     }
 
     /// Starts the program that serves the mount, in the foreground. A scheduler may share the

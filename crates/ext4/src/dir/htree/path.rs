@@ -6,6 +6,7 @@ use super::super::{DirRead, corrupt};
 use super::index::Index;
 use fscore::FsResult;
 use ondisk::ext4::{DirHash, HashVersion};
+use smallvec::{SmallVec, smallvec};
 
 /// An index block and the pair in it that the path takes.
 pub(super) struct Frame {
@@ -13,9 +14,10 @@ pub(super) struct Frame {
     pub at: usize,
 }
 
-/// A path to a leaf. `frames` is never empty and begins with the root.
+/// A path to a leaf. `frames` is never empty and begins with the root, which is all of it in most
+/// directories.
 pub(in crate::dir) struct Path {
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: SmallVec<[Frame; 1]>,
     hash: HashVersion,
     target: u32,
 }
@@ -51,7 +53,7 @@ impl Path {
         let levels = root.dx.root.map_or(0, |info| info.levels);
         let at = root.dx.find(target);
         let mut path = Path {
-            frames: vec![Frame { index: root, at }],
+            frames: smallvec![Frame { index: root, at }],
             hash,
             target,
         };
