@@ -42,6 +42,7 @@ mod spawn;
 mod stack;
 mod task;
 mod time;
+mod values;
 mod watchdog;
 mod world;
 

@@ -4,56 +4,16 @@
 //! - V1 a value is seen only by the task that set it: other tasks do not see it, nor do tasks that
 //!   this one starts;
 //! - V2 the value goes when the call ends, also by a panic; the value before it is seen again;
-//! - V3 the memory of a value without a destructor serves the next value of its type, because each
-//!   request of a front door sets some. It does not while somebody holds the value that has gone.
+//! - V3 the memory of a value without a destructor serves the next value of its type (`values.rs`),
+//!   because each request of a front door sets some. It does not while somebody holds the value
+//!   that has gone.
 
 use crate::task::Locals;
+use crate::values::Values;
 use crate::world::core;
-use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
-
-/// What a task has set, the innermost last.
-pub(crate) struct Values {
-    set: Vec<Rc<dyn Any>>,
-    /// Places of values that have gone, for the next ones of their types (V3).
-    spare: Vec<Rc<dyn Any>>,
-}
-
-/// Types of values whose places are kept; there are fewer that are set often.
-const SPARE_MAX: usize = 4;
-
-impl Values {
-    pub(crate) const fn new() -> Values {
-        Values {
-            set: Vec::new(),
-            spare: Vec::new(),
-        }
-    }
-
-    fn push<T: 'static>(&mut self, value: T) {
-        let place = self.spare.iter().position(|place| place.is::<T>());
-        let mut place = place.map(|at| self.spare.swap_remove(at));
-        let free = place.as_mut().and_then(Rc::get_mut);
-        match free.and_then(|place| place.downcast_mut::<T>()) {
-            Some(there) => *there = value,
-            // It is read still, or there is none.
-            None => place = Some(Rc::new(value)),
-        }
-        self.set.extend(place);
-    }
-
-    /// The innermost value goes: what is answered is to be dropped without the borrow.
-    fn pop<T>(&mut self) -> Option<Rc<dyn Any>> {
-        let gone = self.set.pop()?;
-        if std::mem::needs_drop::<T>() || self.spare.len() >= SPARE_MAX {
-            return Some(gone);
-        }
-        self.spare.push(gone);
-        None
-    }
-}
 
 thread_local! {
     /// Those of a thread in the real world: there a task is a thread.
@@ -85,10 +45,7 @@ pub fn with_local<T: 'static, R>(value: T, f: impl FnOnce() -> R) -> R {
 /// The innermost value of type `T` that the running task has set by [`with_local`]; `None` without
 /// one.
 pub fn local<T: 'static>() -> Option<Rc<T>> {
-    with_locals(|locals| {
-        let mut inner = locals.set.iter().rev();
-        inner.find_map(|value| Rc::clone(value).downcast::<T>().ok())
-    })
+    with_locals(|locals| locals.find())
 }
 
 #[cfg(test)]

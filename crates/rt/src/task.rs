@@ -1,6 +1,7 @@
 //! One simulated task: its coroutine, what it waits for, and what reports say about it.
 
 use crate::stack::{Extent, TaskStack};
+use crate::values::Values;
 use corosensei::{Coroutine, Yielder};
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -14,7 +15,7 @@ pub(crate) type Co = Coroutine<(), (), (), TaskStack>;
 pub(crate) type Site = &'static Location<'static>;
 
 /// The values of a task, the innermost last.
-pub(crate) type Locals = RefCell<crate::local::Values>;
+pub(crate) type Locals = RefCell<Values>;
 
 /// A lock that a task holds.
 #[derive(Clone, Copy)]
@@ -148,7 +149,7 @@ impl Task {
             foreign: Cell::new(0),
             panic_note: RefCell::new(None),
             held: RefCell::new(Vec::new()),
-            locals: RefCell::new(crate::local::Values::new()),
+            locals: RefCell::new(Values::new()),
         }
     }
     /// The registration that wakes its present (or next) wait.

@@ -24,7 +24,8 @@ enum What {
     Mount(mount::Args),
     /// What the kernel asks a mount for, by mount options (root, FUSE, tracefs)
     Requests(requests::Args),
-    /// One mount with many clients, inodes and files, on a large volume, for a long time (root, FUSE)
+    /// One mount with many clients, inodes and files, on a large volume, for a long time (root,
+    /// FUSE)
     Scale(scale::Args),
     /// A program that uses a mount, for `scale`
     #[command(hide = true)]
