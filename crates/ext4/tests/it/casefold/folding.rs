@@ -63,9 +63,9 @@ fn agree(names: &[Vec<u8>]) {
 fn bytes(code: u32) -> Vec<u8> {
     let tail = |shift: u32| 0x80 | (code >> shift & 0x3F) as u8;
     match code {
-        ..0x80 => vec![code as u8],
-        ..0x800 => vec![0xC0 | (code >> 6) as u8, tail(0)],
-        ..0x1_0000 => vec![0xE0 | (code >> 12) as u8, tail(6), tail(0)],
+        0..0x80 => vec![code as u8],
+        0x80..0x800 => vec![0xC0 | (code >> 6) as u8, tail(0)],
+        0x800..0x1_0000 => vec![0xE0 | (code >> 12) as u8, tail(6), tail(0)],
         _ => vec![0xF0 | (code >> 18) as u8, tail(12), tail(6), tail(0)],
     }
 }
