@@ -26,20 +26,42 @@ const ALL: [&str; 3] = ["--lib", "--tests", "--examples"];
 /// Tells tests that libraries and examples stand beside them, so that they need not run cargo.
 pub const BUILT: &str = "VARVE_TEST_BUILT";
 
-/// Compiles all of [`ALL`] and lists the test programs.
-pub fn compile() -> Result<Vec<Program>> {
-    compiled(&ALL)
+/// All that was compiled.
+#[derive(Default)]
+pub struct Built {
+    /// The test programs.
+    pub programs: Vec<Program>,
+    messages: String,
+}
+
+impl Built {
+    /// The program `name` of the workspace. Cargo is not asked again: it might be busy with a suite
+    /// that runs beside.
+    pub fn binary(&self, name: &str) -> Option<PathBuf> {
+        find_binary(&self.messages, name)
+    }
+}
+
+/// Compiles all of [`ALL`].
+pub fn compile() -> Result<Built> {
+    let messages = build(&ALL)?;
+    Ok(Built {
+        programs: programs(&messages, &names()?),
+        messages,
+    })
 }
 
 /// Compiles what the arguments for cargo choose, and lists the test programs among it. All packages
 /// are named whatever that is, so that packages of others are compiled with the same features.
 pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
-    let names = workspace::metadata()?
-        .packages
-        .into_iter()
-        .map(|package| (package.manifest_path, package.name))
-        .collect::<Vec<_>>();
-    Ok(programs(&build(arguments)?, &names))
+    Ok(programs(&build(arguments)?, &names()?))
+}
+
+/// Packages of the workspace by their manifests.
+fn names() -> Result<Vec<(PathBuf, String)>> {
+    let packages = workspace::metadata()?.packages.into_iter();
+    let names = packages.map(|package| (package.manifest_path, package.name));
+    Ok(names.collect())
 }
 
 /// The program `name` of the workspace, as the tests start it. After [`compile`] nothing is left to

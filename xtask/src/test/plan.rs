@@ -52,6 +52,10 @@ pub struct Suite {
     /// What the machine must offer.
     #[serde(default)]
     pub need: Vec<Need>,
+    /// It keeps one processor busy and needs nothing that others change, so it runs beside the
+    /// other suites, as those with a guest do.
+    #[serde(default)]
+    pub beside: bool,
     /// Debian packages that the suite needs.
     #[serde(default)]
     pub packages: Vec<String>,
@@ -62,6 +66,11 @@ pub struct Suite {
 }
 
 impl Suite {
+    /// True if it runs beside the others. A guest has one processor and often waits for its host.
+    pub fn is_beside(&self) -> bool {
+        self.beside || self.need.contains(&Need::Guest)
+    }
+
     /// True if it chooses or leaves out modules of a program.
     fn by_module(&self) -> bool {
         let mut choices = self.target.iter().chain(&self.but);

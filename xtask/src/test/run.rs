@@ -1,4 +1,4 @@
-//! Runs the suites, those with a guest beside the others, and measures them.
+//! Runs the suites, in two rows at once, and measures them.
 //!
 //! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it
 //!   is stopped.
@@ -9,7 +9,7 @@
 //! - R4: if suites run only parts of a program, a test of it that is in none of these parts fails
 //!   the run, so that a new module cannot be forgotten.
 
-use super::build::{self, Program};
+use super::build::{self, Built, Program};
 use super::need::Machine;
 use super::plan::{Need, Plan, Suite};
 use super::spent::{self, Spent, Watch};
@@ -27,42 +27,43 @@ use std::time::{Duration, Instant};
 /// Tells tests of mounts which transport they are to use.
 const TRANSPORT: &str = "VARVE_TEST_TRANSPORT";
 
-/// Runs `suites` in order; those with a guest beside the others, since a guest has one processor
-/// and often waits for its host.
+/// Runs `suites` in two rows at once, each in order: those that run beside the others, and the
+/// others.
 pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally) {
     let runs = |suite: &&&Suite| machine.lacks(plan, suite).is_none();
     let tests = suites.iter().filter(runs).any(|suite| suite.test.is_some());
-    let programs = match tests {
+    let built = match tests {
         true => compile(plan, tally),
-        false => Ok(Vec::new()),
+        false => Ok(Built::default()),
     };
-    let (guests, others): (Vec<&Suite>, Vec<&Suite>) = suites
-        .iter()
-        .partition(|suite| suite.need.contains(&Need::Guest));
+    let (beside, others): (Vec<&Suite>, Vec<&Suite>) =
+        suites.iter().partition(|suite| suite.is_beside());
     let tally = Mutex::new(tally);
-    let lane = |suites: &[&Suite]| {
+    let row = |suites: &[&Suite]| {
         for suite in suites {
             match machine.lacks(plan, suite) {
                 Some(reason) => locked(&tally).skip(&suite.name, &reason),
-                None => one(suite, &programs, &tally),
+                None => one(suite, &built, &tally),
             }
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| lane(&guests));
-        lane(&others);
+        scope.spawn(|| row(&beside));
+        row(&others);
     });
 }
 
 /// Runs a suite for which the machine has all.
-fn one(suite: &Suite, programs: &Result<Vec<Program>>, tally: &Mutex<&mut Tally>) {
+fn one(suite: &Suite, built: &Result<Built>, tally: &Mutex<&mut Tally>) {
     let _switched = match switched(suite) {
         Ok(switched) => switched,
         Err(reason) => return locked(tally).skip(&suite.name, &reason),
     };
-    let work: Result<Work> = match (&suite.run, programs) {
-        (Some(run), _) => Ok(Box::new(|watch| run_command(suite, run, watch))),
-        (None, Ok(programs)) => Ok(Box::new(|watch| run_programs(suite, programs, watch))),
+    let work: Result<Work> = match (&suite.run, built) {
+        (Some(run), _) => Ok(Box::new(|watch| run_command(suite, run, built, watch))),
+        (None, Ok(built)) => Ok(Box::new(|watch| {
+            run_programs(suite, &built.programs, watch)
+        })),
         (None, Err(reason)) => Err(reason.clone()),
     };
     match work {
@@ -85,13 +86,13 @@ fn switched(suite: &Suite) -> Result<Option<Switched>> {
 }
 
 /// Compiles the workspace, as a suite of its own.
-fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
+fn compile(plan: &Plan, tally: &mut Tally) -> Result<Built> {
     let (watch, before) = (Watch::begin(), spent::of_children());
     println!("run   build");
-    let programs = build::compile();
+    let built = build::compile();
     watch.add(spent::of_children().saturating_sub(before));
     let spent = watch.spent();
-    let outcome = programs
+    let outcome = built
         .as_ref()
         .map(|_| Counts::one_passed())
         .map_err(Clone::clone);
@@ -101,16 +102,16 @@ fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
         spent,
         Duration::from_secs(plan.build_budget_s),
     );
-    let programs = programs.map_err(|_| "the build failed".to_string())?;
-    for name in forgotten(plan, &programs, has_tests) {
+    let built = built.map_err(|_| "the build failed".to_string())?;
+    for name in forgotten(plan, &built.programs, has_tests) {
         let reason = format!("R3: no suite in tests.toml runs the tests of {name}");
         tally.suite(&name, Err(reason), Spent::default(), Duration::MAX);
     }
-    for name in left_over(plan, &programs, list) {
+    for name in left_over(plan, &built.programs, list) {
         let reason = format!("R4: the filters of no suite in tests.toml choose {name}");
         tally.suite(&name, Err(reason), Spent::default(), Duration::MAX);
     }
-    Ok(programs)
+    Ok(built)
 }
 
 /// Test programs that no suite names (R3).
@@ -233,25 +234,30 @@ fn report(suite: &Suite, tally: &Mutex<&mut Tally>, work: Work) {
     locked(tally).suite(&suite.name, outcome, spent, budget);
 }
 
-fn run_command(suite: &Suite, run: &[String], watch: &Watch) -> Result<Counts> {
+fn run_command(
+    suite: &Suite,
+    run: &[String],
+    built: &Result<Built>,
+    watch: &Watch,
+) -> Result<Counts> {
     let words: Vec<&str> = run.iter().map(String::as_str).collect();
     let mut command = match words[..] {
         ["cargo", "xtask", ref rest @ ..] => {
             let mut own = Command::new(own_program()?);
             for (word, before) in rest.iter().zip([""].iter().chain(rest)) {
                 match (*before, *word) {
-                    ("--program", "varve") => own.arg(build::binary("varve")?),
+                    ("--program", "varve") => own.arg(varve(built)?),
                     (_, word) => own.arg(word),
                 };
             }
             // Without `--varve` the program would be compiled again, with its own features alone.
             if matches!(rest.first(), Some(&("conformance" | "python"))) {
-                own.arg("--varve").arg(build::binary("varve")?);
+                own.arg("--varve").arg(varve(built)?);
             }
             own
         }
         ["varve", ref rest @ ..] => {
-            let mut varve = Command::new(build::binary("varve")?);
+            let mut varve = Command::new(varve(built)?);
             varve.args(rest);
             varve
         }
@@ -276,6 +282,13 @@ fn run_command(suite: &Suite, run: &[String], watch: &Watch) -> Result<Counts> {
         (false, _) if counts.failed > 0 => Ok(shown(counts, &output)),
         (false, _) => Err(format!("{status}\n{output}")),
     }
+}
+
+/// The program `varve` as the tests start it.
+fn varve(built: &Result<Built>) -> Result<PathBuf> {
+    let built = built.as_ref().ok();
+    let there = built.and_then(|built| built.binary("varve"));
+    there.map_or_else(|| build::binary("varve"), Ok)
 }
 
 fn own_program() -> Result<PathBuf> {
@@ -463,16 +476,20 @@ mod tests {
     }
 
     #[test]
-    fn suites_with_a_guest_and_the_others_are_all_run() {
+    fn suites_of_both_rows_are_run() {
         let suite = |name: &str, need: &str| {
             format!(
                 "[[suite]]\nname = \"{name}\"\nrun = [\"true\"]\nbudget_s = 10\ntier = 1\n{need}"
             )
         };
         let guest = "need = [\"guest\"]\n";
-        let names = [("a", ""), ("b", guest), ("c", ""), ("d", guest)];
+        let names = [("a", ""), ("b", guest), ("c", ""), ("d", "beside = true\n")];
         let plan = plan(&names.map(|(name, need)| suite(name, need)).concat());
         let suites = plan.suite.iter().collect::<Vec<_>>();
+        assert_eq!(
+            plan.suite.iter().map(Suite::is_beside).collect::<Vec<_>>(),
+            [false, true, false, true]
+        );
         let mut tally = Tally::default();
         all(&plan, &suites, &Machine::default(), &mut tally);
         assert_eq!(tally.closing_lines(), "4 passed, 0 failed, 0 skipped\n");
