@@ -19,9 +19,9 @@
 //!   that goes by `..` or reads a directory.
 //!
 //! Names are compared by a hash and without their directory: of two that are taken for one the only
-//! consequence is a pin that nobody needed. They are compared as they are spelt, so a file system in
-//! whose directories a name has several spellings must not ask [`Onlookers`], but leave it to its
-//! callers to pin what loses a name, as `ext4` does.
+//! consequence is a pin that nobody needed. They are compared as they are spelt. So a file system
+//! in whose directories a name has several spellings must not ask [`Onlookers`], but leave it to
+//! its callers to pin what loses a name, as `ext4` does.
 
 use base::Ino;
 use base::collections::fingerprint;
