@@ -10,6 +10,7 @@ use crate::{Result, workspace};
 use base::Mutant;
 use clap::Args as ClapArgs;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -119,6 +120,7 @@ fn seed(directory: &Path) -> Result {
     let failed =
         |e: std::io::Error| format!("cannot copy {} to {}: {e}", from.display(), to.display());
     std::fs::create_dir_all(&to).map_err(failed)?;
+    let _unchanged = held(&built)?;
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&from).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -151,6 +153,17 @@ fn seed(directory: &Path) -> Result {
         &[built.join("build"), built.join(".fingerprint")],
         &directory.join("debug"),
     )
+}
+
+/// Cargo's own lock of a folder, so that no file comes or goes while it is copied: a suite that
+/// runs beside, such as that of clippy, may be compiling. Waits for it.
+fn held(folder: &Path) -> Result<File> {
+    let path = folder.join(".cargo-lock");
+    let failed = |e: std::io::Error| format!("{}: {e}", path.display());
+    let open = File::options().create(true).append(true).open(&path);
+    let file = open.map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
 }
 
 /// Runs one catalogue; answers its lines, and whether all its tests passed.
