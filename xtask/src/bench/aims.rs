@@ -55,6 +55,13 @@ const AIMS: [Aim; 24] = [
     aim(Figure::Names, Side::EmmcUring, Side::Kernel, 0.2),
 ];
 
+/// The median; of an even number of values the mean of the two in the middle. `None` without any.
+pub fn median(mut of: Vec<f64>) -> Option<f64> {
+    of.sort_by(f64::total_cmp);
+    let (low, high) = (of.get(of.len().checked_sub(1)? / 2)?, of.get(of.len() / 2)?);
+    Some((low + high) / 2.0)
+}
+
 /// Figures of all rounds, by side.
 #[derive(Default)]
 pub struct Figures(BTreeMap<(Figure, Side), Vec<f64>>);
@@ -67,10 +74,7 @@ impl Figures {
 
     /// The median of a figure over the rounds; `None` if the side has none.
     pub fn median(&self, figure: Figure, side: Side) -> Option<f64> {
-        let mut all = self.0.get(&(figure, side))?.clone();
-        all.sort_by(f64::total_cmp);
-        let (low, high) = (all.get((all.len() - 1) / 2)?, all.get(all.len() / 2)?);
-        Some((low + high) / 2.0)
+        median(self.0.get(&(figure, side))?.clone())
     }
 
     /// A table in Markdown: a row for each figure that some side has, a column for each side.

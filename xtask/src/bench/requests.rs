@@ -4,6 +4,7 @@
 //! bench's own. Forgets do not pass that point. Every round runs each set of options once on a
 //! volume formatted anew; rates are compared with those of the first set in the same round.
 
+use super::aims;
 use super::loads::{self, Amount, drop_caches};
 use super::mount::check_machine;
 use super::sides::{Ground, Side};
@@ -183,6 +184,7 @@ fn print(variants: &[String], seen: &[BTreeMap<&str, Vec<Seen>>]) {
                 .iter()
                 .zip(&seen[0][load])
                 .map(|(a, b)| a.rate / b.rate);
+            let median = |of: Vec<f64>| aims::median(of).unwrap_or(f64::NAN);
             let ratio = median(ratios.collect());
             let rate = median(mine.iter().map(|s| s.rate).collect());
             let sum = |s: &Seen| s.requests.values().sum::<f64>();
@@ -198,11 +200,6 @@ fn print(variants: &[String], seen: &[BTreeMap<&str, Vec<Seen>>]) {
             );
         }
     }
-}
-
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    of[of.len() / 2]
 }
 
 /// A trace buffer of the kernel in which requests are recorded.

@@ -83,8 +83,8 @@ fn play(preset: Preset, how: How) -> Counts {
                 journal.checkpoint_all().expect("goes home");
             }
         };
-        // Numbers and not the names themselves: rustc 1.95 (LLVM 22.1) loses the second part of a
-        // `([u8; 2], u32)` that is pushed in a loop.
+        // Numbers and not the names themselves: rustc 1.95 loses the second part of a
+        // `([u8; 2], u32)` that is pushed in a loop (docs/results/rustc-pairs.md).
         let name = |n: u8| [b'f', b'a' + n];
         let mut files = Vec::new();
         for n in 0..12u8 {

@@ -1,5 +1,6 @@
 //! Many programs that use one mount at once, each in a directory of its own and all in one.
 
+use super::super::aims;
 use super::super::loads::drop_caches;
 use super::super::sides::{Ground, Side};
 use super::client::Running;
@@ -114,6 +115,7 @@ fn print(rates: &Rates) {
             let cell = |side: Side| {
                 let ours = &rates[&(place, count, side)];
                 let ratios = ours.iter().zip(kernel).map(|(a, b)| a / b).collect();
+                let median = |of: Vec<f64>| aims::median(of).unwrap_or(f64::NAN);
                 format!("{:.0} ({:.2})", median(ours.clone()), median(ratios))
             };
             let cells: Vec<_> = SIDES.into_iter().map(cell).collect();
@@ -121,9 +123,4 @@ fn print(rates: &Rates) {
         }
     }
     println!();
-}
-
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    of[of.len() / 2]
 }

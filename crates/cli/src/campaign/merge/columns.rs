@@ -1,6 +1,6 @@
 //! Rows of JSON as a Parquet file: each column is optional and of one [`Kind`].
 //!
-//! Written without Arrow, whose arrays would be a copy of each column more, and a tenth of the
+//! Written without Arrow, whose arrays would be a copy of each column more, and a twentieth of the
 //! program.
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
