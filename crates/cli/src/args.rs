@@ -591,7 +591,7 @@ pub struct MkfsArgs {
     /// Bytes of an inode of ext4 and ext3: a power of two from 128 to a block [default: 256].
     #[arg(short = 'I', long, value_name = "BYTES", value_parser = size::block)]
     pub inode_size: Option<u32>,
-    /// Of ext4: `chattr +F` can make an empty directory compare names without regard to case
+    /// Of ext4 and F2FS: `chattr +F` can make an empty directory compare names without regard to case
     /// (feature casefold).
     #[arg(long)]
     pub casefold: bool,

@@ -144,13 +144,11 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
             "-I is for ext4 and ext3: an inode of F2FS is a block",
         ));
     }
-    if args.casefold {
-        return Err(usage("--casefold is for ext4"));
-    }
     let (uuid, _, secs) = identity(args.seed)?;
     let time = rig::WallTime { secs, nanos: 0 };
     let mut options = F2fsOptions::new(size, uuid, time);
     options.label.clone_from(&args.label);
+    options.casefold = args.casefold;
     options.journal = f2fs_journal(args)?;
     rig::mkfs::f2fs_plan(&options).map_err(usage)?;
     let (file, zeros) = file(&args.image, args.force, size)?;
@@ -207,7 +205,7 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
     options.block_bytes = args.block_size;
     options.inode_bytes = args.inode_size.unwrap_or(options.inode_bytes);
     if args.casefold && fs != Fs::Ext4 {
-        return Err(usage("--casefold is for ext4"));
+        return Err(usage("--casefold is for ext4 and F2FS"));
     }
     options.casefold = args.casefold;
     options.label.clone_from(&args.label);

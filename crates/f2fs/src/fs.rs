@@ -82,6 +82,11 @@ impl FileSystem for F2fs {
     fn root(&self) -> Ino {
         Ino(self.geo.root.0)
     }
+    fn ignores_case(&self, dir: Ino) -> Option<bool> {
+        self.folding.as_ref()?;
+        // What cannot be asked may be so.
+        Some(self.inode(dir).map_or(true, |dir| dir.ignores_case()))
+    }
     fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
         Some(self.guarded(|| match what {
             Taking::Unlink(dir, name) => {

@@ -73,6 +73,8 @@ pub use journal::{
 };
 pub use memory::Memory;
 pub use ops::Cause;
-pub use options::{CheckpointPolicy, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers};
+pub use options::{
+    CheckpointPolicy, FsyncMode, GcPolicy, LookupMode, MountOptions, Preset, Scheme, Triggers,
+};
 pub use sync::Reason;
 pub use volume::F2fs;

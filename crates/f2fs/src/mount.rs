@@ -45,15 +45,25 @@ use std::sync::Arc;
 const RESERVE_PART: u64 = 8;
 
 /// What is held back.
-fn reserve(options: &MountOptions, user_blocks: u64) -> FsResult<Reserve> {
-    let (blocks, most) = (options.reserve_blocks, user_blocks / RESERVE_PART);
-    if blocks > most {
-        return Err(FsError::options(format!(
-            "mount option `reserve_root={blocks}`: at most {most} blocks of this volume can be held back"
-        )));
+fn reserve(options: &MountOptions, user_blocks: u64, all_nodes: u32) -> FsResult<Reserve> {
+    let (blocks, nodes) = (options.reserve_blocks, options.reserve_nodes);
+    for (option, what, wanted, all) in [
+        ("reserve_root", "blocks", blocks, user_blocks),
+        ("reserve_node", "nodes", nodes.into(), all_nodes.into()),
+    ] {
+        let most = all / RESERVE_PART;
+        if wanted > most {
+            return Err(FsError::options(format!(
+                "mount option `{option}={wanted}`: at most {most} {what} of this volume can be held back"
+            )));
+        }
     }
     let owner = options.reserve_owner;
-    Ok(Reserve { blocks, owner })
+    Ok(Reserve {
+        blocks,
+        nodes,
+        owner,
+    })
 }
 
 impl F2fs {
@@ -122,13 +132,14 @@ impl F2fs {
         Ok(F2fs {
             geo,
             features: sb.features(),
+            folding: superblock::folding(&sb)?,
             inode_seed: crc(u32::MAX, &sb.uuid()),
             ops: Ops::new(),
             space: Space::new(
                 cp.usage(),
                 cp.user_blocks(),
                 geo.max_nid - geo.root.0,
-                reserve(&options, cp.user_blocks())?,
+                reserve(&options, cp.user_blocks(), geo.max_nid - geo.root.0)?,
             ),
             nat,
             segs,

@@ -30,6 +30,21 @@ base::words! {
 }
 
 base::words! {
+    /// Whether a name of a directory without regard to case is searched for where its hash does not
+    /// lead (`lookup_mode=`). Linux does not by default (`perf`).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum LookupMode: "lookup_mode" {
+        /// Unless the superblock forbids it.
+        #[default]
+        Auto => "auto",
+        /// Never.
+        Perf => "perf",
+        /// Always.
+        Compat => "compat",
+    }
+}
+
+base::words! {
     /// Cleaning in the background (`background_gc=`).
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub enum GcPolicy: "background_gc" {
@@ -385,9 +400,13 @@ pub struct MountOptions {
     pub atime: AccessTimes,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
+    /// How a name without regard to case is looked for.
+    pub lookup: LookupMode,
     /// Blocks of 4 KiB held back for the superuser (`reserve_root=`), at most an eighth of what the
     /// volume offers its users.
     pub reserve_blocks: u64,
+    /// Nodes held back for the same (`reserve_node=`), at most an eighth of all.
+    pub reserve_nodes: u32,
     /// User (`resuid=`) and group (`resgid=`) that may use them, too.
     pub reserve_owner: ReserveOwner,
 }
@@ -412,7 +431,9 @@ impl Default for MountOptions {
             in_place: None,
             atime: AccessTimes::Relative,
             cache_bytes: 64 << 20,
+            lookup: LookupMode::Auto,
             reserve_blocks: 0,
+            reserve_nodes: 0,
             reserve_owner: ReserveOwner::default(),
         }
     }
@@ -422,7 +443,7 @@ const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj|page
                     errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
                     disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=SIZE (a bare number is MiB), \
                     relatime, strictatime, noatime, \
-                    reserve_root=BLOCKS, resuid=UID, resgid=GID";
+                    lookup_mode=auto|perf|compat, reserve_root=BLOCKS, reserve_node=NODES, resuid=UID, resgid=GID";
 
 impl MountOptions {
     /// Parses `key=value,...`; an empty text gives the defaults.
@@ -439,9 +460,10 @@ impl MountOptions {
             }
         }
         options.adopt(&of_journal)?;
-        if options.reserve_blocks == 0 && options.reserve_owner != ReserveOwner::default() {
+        let none = options.reserve_blocks == 0 && options.reserve_nodes == 0;
+        if none && options.reserve_owner != ReserveOwner::default() {
             return Err(FsError::options(
-                "mount options `resuid` and `resgid` need `reserve_root=BLOCKS`: nothing is held back without it",
+                "mount options `resuid` and `resgid` need `reserve_root=BLOCKS` or `reserve_node=NODES`: nothing is held back without",
             ));
         }
         if !options.roll_forward && !options.read_only && text.contains("norecovery") {
@@ -511,6 +533,8 @@ impl MountOptions {
                 }
             }
             "ipu_policy" => self.in_place = Some(InPlace(number(value, 0..=u8::MAX)?)),
+            "lookup_mode" => self.lookup = word(value)?,
+            "reserve_node" => self.reserve_nodes = number(value, 0..=u32::MAX)?,
             "reserve_root" => self.reserve_blocks = number(value, 0..=u64::MAX)?,
             "resuid" => self.reserve_owner.uid = id(value)?,
             "resgid" => self.reserve_owner.gid = id(value)?,
@@ -598,6 +622,8 @@ mod tests {
             MountOptions::parse("cache=16"),
         );
         assert_eq!(sized.expect("valid"), bare.expect("valid"));
+        let o = MountOptions::parse("reserve_node=9,resgid=8,lookup_mode=perf").expect("valid");
+        assert_eq!((o.reserve_nodes, o.lookup), (9, LookupMode::Perf));
         let o = MountOptions::parse("resgid=8,reserve_root=512,resuid=7").expect("valid");
         assert_eq!(o.reserve_blocks, 512);
         assert_eq!(o.reserve_owner, ReserveOwner { uid: 7, gid: 8 });

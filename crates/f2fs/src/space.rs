@@ -10,9 +10,9 @@
 //! - S2 no claim takes `blocks` beyond what the volume offers its users (`user_block_count`; less
 //!   with `checkpoint=disable`): overprovisioned segments are for cleaning. What recovery finds in
 //!   use counts even beyond that;
-//! - S3 a claim for a caller that is not [admitted](fscore::ReserveOwner) to the blocks held back
-//!   (`reserve_root=`) cannot take `blocks` beyond that limit less these blocks. This is decided
-//!   where blocks are counted (S1), so write-back, cleaning and checkpoints are never refused;
+//! - S3 a claim for a caller that is not [admitted](fscore::ReserveOwner) to what is held back
+//!   (`reserve_root=`, `reserve_node=`) cannot take `blocks` beyond that limit less these blocks,
+//!   nor a node of those held back. This is decided where blocks are counted (S1), so write-back, cleaning and checkpoints are never refused;
 //! - S4 *who may dirty a page*: a writer whose page has an address slot that is not a hole
 //!   (file-D1), so the block is counted and all nodes that lead to it exist and are counted. A
 //!   refused claim leaves the slot a hole. A page of a directory has its block from the operation
@@ -67,10 +67,11 @@ struct Limits {
     nodes: u32,
 }
 
-/// Blocks held back, and for whom.
+/// What is held back, and for whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reserve {
     pub blocks: u64,
+    pub nodes: u32,
     pub owner: ReserveOwner,
 }
 
@@ -125,7 +126,7 @@ impl Space {
         self.by_caller(|held_back| {
             let limit = self.limits.lock().blocks;
             let mut usage = self.usage.lock();
-            let full = usage.blocks + n > limit.saturating_sub(held_back);
+            let full = usage.blocks + n > limit.saturating_sub(held_back.blocks);
             if full && !rt::mutant(Mutant::F2fsClaimBeyond) {
                 return Err(Errno::NoSpc.into());
             }
@@ -136,15 +137,23 @@ impl Space {
         Ok(())
     }
 
-    /// S3: claims with so many blocks held back as the caller may not use. His groups are asked for
-    /// only when the others do not do.
-    fn by_caller(&self, claim: impl Fn(u64) -> FsResult<()>) -> FsResult<()> {
-        let Reserve { blocks, owner } = self.reserve;
-        if blocks == 0 || owner.admits_by_number() == Some(true) {
-            return claim(0);
+    /// S3: claims with so much held back as the caller may not use. His groups are asked for only
+    /// when the others do not do.
+    fn by_caller(&self, claim: impl Fn(Limits) -> FsResult<()>) -> FsResult<()> {
+        let Reserve {
+            blocks,
+            nodes,
+            owner,
+        } = self.reserve;
+        let nothing = Limits {
+            blocks: 0,
+            nodes: 0,
+        };
+        if (blocks, nodes) == (0, 0) || owner.admits_by_number() == Some(true) {
+            return claim(nothing);
         }
-        match claim(blocks) {
-            Err(_) if owner.admits() => claim(0),
+        match claim(Limits { blocks, nodes }) {
+            Err(_) if owner.admits() => claim(nothing),
             other => other,
         }
     }
@@ -157,9 +166,10 @@ impl Space {
         self.by_caller(|held_back| {
             let limits = *self.limits.lock();
             let mut usage = self.usage.lock();
-            let blocks = limits.blocks.saturating_sub(held_back);
+            let blocks = limits.blocks.saturating_sub(held_back.blocks);
+            let nodes = limits.nodes.saturating_sub(held_back.nodes);
             let full = usage.blocks + 1 > blocks && !rt::mutant(Mutant::F2fsNodeBeyond);
-            if full || usage.nodes + 1 > limits.nodes {
+            if full || usage.nodes + 1 > nodes {
                 return Err(Errno::NoSpc.into());
             }
             usage.blocks += 1;
@@ -305,7 +315,11 @@ mod tests {
         let ops = Ops::new();
         let op = ops.enter();
         let owner = ReserveOwner { uid: 5, gid: 9 };
-        let reserve = Reserve { blocks: 4, owner };
+        let reserve = Reserve {
+            blocks: 4,
+            nodes: 0,
+            owner,
+        };
         let space = Space::new(Usage::default(), 10, 20, reserve);
         let user = |uid, groups: &[u32], n| {
             let caller = Caller::new(uid, 1, groups.to_vec());
@@ -318,7 +332,25 @@ mod tests {
         assert!(user(5, &[], 1) && user(6, &[8, 9], 1) && user(0, &[], 1));
         space.claim_node(&op, true).expect("nobody says who calls");
         assert!(space.claim_blocks(&op, 1).is_err(), "S2");
-        let all = Reserve { blocks: 11, owner };
+        let nodes = Space::new(
+            Usage::default(),
+            10,
+            3,
+            Reserve {
+                blocks: 0,
+                nodes: 1,
+                owner,
+            },
+        );
+        let node = |uid| Caller::new(uid, 1, Vec::new()).scope(|| nodes.claim_node(&op, false));
+        assert!(node(6).is_ok() && node(6).is_ok() && node(6).is_err(), "S3");
+        let data = Caller::new(6, 1, Vec::new()).scope(|| nodes.claim_blocks(&op, 1));
+        assert!(data.is_ok() && node(5).is_ok() && node(5).is_err(), "S2");
+        let all = Reserve {
+            blocks: 11,
+            nodes: 0,
+            owner,
+        };
         let small = Space::new(Usage::default(), 10, 20, all);
         assert_eq!(small.blocks_common(), 0);
         assert!(small.claim_blocks(&op, 10).is_ok());

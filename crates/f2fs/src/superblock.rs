@@ -13,6 +13,7 @@ use crate::options::MountOptions;
 use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
 use block::{Class, Queue};
 use fscore::{FsError, FsResult};
+use ondisk::Folding;
 use ondisk::f2fs::{Features, Geometry, Superblock};
 use std::sync::Arc;
 
@@ -76,8 +77,28 @@ const REFUSED: Features = Features(Features::BLKZONED.0 | Features::DEVICE_ALIAS
 /// maker's wish.
 const READ_ONLY: Features = Features(Features::QUOTA_INO.0 | Features::RO.0);
 
-/// Refuses by name what cannot be mounted. Files that are compressed, encrypted, verified or in
-/// casefolded directories are refused one by one where they are met.
+/// How the volume compares names in directories without regard to case; `None` without feature
+/// `casefold`.
+///
+/// # Errors
+/// `Incompatible`: an encoding that is not known, as in Linux.
+pub(crate) fn folding(sb: &Superblock) -> FsResult<Option<Arc<Folding>>> {
+    if !sb.features().has(Features::CASEFOLD) {
+        return Ok(None);
+    }
+    let [low, high] = sb.encoding().to_le_bytes();
+    let [flags_low, flags_high] = sb.encoding_flags().to_le_bytes();
+    match Folding::new([low, high, flags_low, flags_high]) {
+        Some(folding) => Ok(Some(Arc::new(folding))),
+        None => Err(FsError::incompatible(format!(
+            "feature casefold with encoding {}: only 1 (utf8-12.1) is known",
+            sb.encoding()
+        ))),
+    }
+}
+
+/// Refuses by name what cannot be mounted. Files that are compressed, encrypted or verified are
+/// refused one by one where they are met.
 ///
 /// # Errors
 /// `Incompatible`.

@@ -16,6 +16,7 @@ use crate::space::Space;
 use base::Nanos;
 use block::Queue;
 use fscore::{Errno, Errors, FsError, FsResult, Latch, PageCache, SyncTimes};
+use ondisk::Folding;
 use ondisk::f2fs::{Features, Geometry, Superblock};
 use rt::{JoinHandle, Mutex};
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub struct F2fs {
     pub(crate) options: MountOptions,
     pub(crate) geo: Geometry,
     pub(crate) features: Features,
+    /// Feature `casefold`: how directories with the flag compare names.
+    pub(crate) folding: Option<Arc<Folding>>,
     /// Where checksums of inodes start.
     pub(crate) inode_seed: u32,
     /// The superblock as it is.

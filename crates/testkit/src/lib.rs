@@ -15,6 +15,7 @@ pub mod full;
 pub mod image;
 pub mod model;
 pub mod mutants;
+pub mod names;
 pub mod posix;
 pub mod record;
 pub mod shadow;

@@ -4,11 +4,14 @@
 use super::files::Walk;
 use super::finding::{Finding, Kind};
 use super::state::{Reason, State};
+use crate::dir;
 use base::{BLOCK_BYTES, Bytes};
+use ondisk::Folding;
 use ondisk::f2fs::{
-    BlockAddr, Dentry, DentryLayout, FileType, Inline, MAX_DIR_HASH_DEPTH, Nid, bucket_blocks,
-    dentry_hash, dir_buckets, iter, level_blocks,
+    BlockAddr, Dentry, DentryLayout, FileType, Inline, InodeFlags, MAX_DIR_HASH_DEPTH, Nid,
+    bucket_blocks, dir_buckets, iter, level_blocks,
 };
+use std::sync::Arc;
 
 /// What the entries of a directory said so far.
 pub(super) struct Directory {
@@ -66,6 +69,12 @@ pub(super) fn check_block(
     );
 }
 
+/// How the directory compares names; `None`: by their bytes.
+fn folding(state: &State<'_>, walk: &Walk) -> Option<Arc<Folding>> {
+    let folds = walk.fields.flags.has(InodeFlags::CASEFOLD);
+    state.volume.folding.clone().filter(|_| folds)
+}
+
 fn entries(
     state: &mut State<'_>,
     walk: &mut Walk,
@@ -74,6 +83,8 @@ fn entries(
     place_of: Option<(u64, BlockAddr)>,
 ) {
     let ino = walk.ino;
+    let folding = folding(state, walk);
+    let folding = folding.as_deref();
     let bucket = match place_of {
         Some((n, _)) => Some(place(n, walk.fields.dir_level)),
         None => None,
@@ -99,7 +110,7 @@ fn entries(
                 format!("slot {slot}, {name:?}: {what}"),
             )));
         };
-        for (kind, what) in faults(walk, &entry, bucket) {
+        for (kind, what) in faults(walk, folding, &entry, bucket) {
             add(kind, what);
         }
         if let Some(n) = dot(entry.name) {
@@ -140,6 +151,10 @@ fn entries(
             },
         ));
         if let Some(dir) = &mut walk.dir {
+            let name = match folding {
+                Some(folding) => dir::identity(folding, &name).into(),
+                None => name,
+            };
             dir.names.push((entry.hash, name));
         }
     }
@@ -157,6 +172,7 @@ fn dot(name: &[u8]) -> Option<usize> {
 /// What is wrong with an entry by itself.
 fn faults(
     walk: &Walk,
+    folding: Option<&Folding>,
     entry: &Dentry<'_>,
     bucket: Option<Option<(u32, u32)>>,
 ) -> Vec<(Kind, String)> {
@@ -164,7 +180,11 @@ fn faults(
     if entry.name.iter().any(|&b| b == b'/' || b == 0) {
         faults.push((Kind::DirName, "holds a slash or a zero".to_string()));
     }
-    let hash = dentry_hash(entry.name);
+    let hash = dir::name_hash(folding, entry.name);
+    if folding.is_some_and(|folding| folding.refuses(entry.name)) {
+        let what = "no UTF-8, which the volume does not take here";
+        faults.push((Kind::DirName, what.to_string()));
+    }
     if entry.hash != hash {
         faults.push((
             Kind::DirHash,
@@ -204,9 +224,12 @@ pub(super) fn finish(state: &mut State<'_>, walk: &mut Walk) {
     for pair in dir.names.windows(2) {
         if pair[0] == pair[1] {
             let name = String::from_utf8_lossy(&pair[0].1);
-            state
-                .found
-                .at_inode(ino, Kind::DirDuplicate, format!("{name:?} is there twice"));
+            let blind = match walk.fields.flags.has(InodeFlags::CASEFOLD) {
+                true => ", without regard to case",
+                false => "",
+            };
+            let what = format!("{name:?} is there twice{blind}");
+            state.found.at_inode(ino, Kind::DirDuplicate, what);
         }
     }
     let end = walk.last_block.map_or(0, |n| (n + 1) * BLOCK_BYTES as u64);

@@ -191,6 +191,10 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
             format!("{} levels of a directory; at most 63", fields.current_depth),
         );
     }
+    if fields.flags.has(InodeFlags::CASEFOLD) && state.volume.folding.is_none() {
+        let what = "names without regard to case, without feature casefold";
+        add(Kind::InodeField, what.to_string());
+    }
     check_inline(state, ino, fields, node);
 }
 
@@ -231,11 +235,10 @@ fn check_inline(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
     let contents = [Advise::ENCRYPT, Advise::VERITY]
         .into_iter()
         .any(|a| fields.advise.has(a));
-    if contents || fields.flags.has(InodeFlags::CASEFOLD) || fields.flags.has(InodeFlags::COMPRESS)
-    {
+    if contents || fields.flags.has(InodeFlags::COMPRESS) {
         add(
             Kind::Unsupported,
-            "an encrypted, verity, compressed or casefolded file".to_string(),
+            "an encrypted, verity or compressed file".to_string(),
         );
     }
 }

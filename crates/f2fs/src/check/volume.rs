@@ -8,7 +8,9 @@ use crate::journal::ring::guard;
 use crate::options::MountOptions;
 use crate::superblock;
 use fscore::check::Reader;
+use ondisk::Folding;
 use ondisk::f2fs::{BlockAddr, CpFlags, Features, Geometry, Superblock, crc};
+use std::sync::Arc;
 
 /// The volume as its last checkpoint sees it.
 pub(super) struct Volume<'a> {
@@ -16,6 +18,8 @@ pub(super) struct Volume<'a> {
     pub sb: Superblock,
     pub geo: Geometry,
     pub features: Features,
+    /// How directories with the flag compare names.
+    pub folding: Option<Arc<Folding>>,
     /// Where checksums of inodes start.
     pub seed: u32,
     pub pack: Pack,
@@ -40,6 +44,10 @@ impl<'a> Volume<'a> {
             found.at_block(0u32, Kind::Unsupported, why.to_string());
             return None;
         }
+        let folding = superblock::folding(&sb).unwrap_or_else(|why| {
+            found.at_block(0u32, Kind::Unsupported, why.to_string());
+            None
+        });
         if let Err(e) = sb.journal() {
             found.at_block(0u32, Kind::JournalArea, e.to_string());
         }
@@ -60,6 +68,7 @@ impl<'a> Volume<'a> {
             sb,
             geo,
             features,
+            folding,
             seed,
             pack,
         })

@@ -1,6 +1,6 @@
 //! Changes a directory: inserts and removes entries, and points an entry at another inode.
 
-use super::{Found, Place, Shape, is_dot, put_dots};
+use super::{Found, Place, Shape, is_dot, name_hash, put_dots};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::journal::capture::Edit;
@@ -10,7 +10,7 @@ use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs as disk;
 use ondisk::f2fs::{
     BLOCK_BYTES, Dentry, DentryLayout, Features, FileType, Inline, InodeFields, MAX_DIR_HASH_DEPTH,
-    Nid, dentry_hash, dentry_slots, dir_buckets, level_blocks,
+    Nid, dentry_slots, dir_buckets, level_blocks,
 };
 
 /// A name with what it shall stand for.
@@ -47,8 +47,8 @@ impl F2fs {
     /// # Errors
     /// ENOSPC (dir-D2).
     pub(crate) fn dir_insert(&self, op: &Op<'_>, dir: &Inode, entry: NewEntry<'_>) -> FsResult<()> {
-        let hash = dentry_hash(entry.name);
         let shape = Shape::of(dir);
+        let hash = name_hash(self.folding_of(&shape), entry.name);
         if let Some(layout) = &shape.inline {
             let put = |edit: &mut Edit<'_>| put_if_room(edit, layout, &entry.dentry(hash));
             let slots = dentry_slots(entry.name.len());
@@ -243,7 +243,7 @@ impl F2fs {
             }
         };
         if let Some(index) = dir.names.lock().as_mut() {
-            index.removed(dentry_hash(name));
+            index.removed(found.hash);
             index.note_room(page, Some(disk::DENTRIES_PER_BLOCK));
         }
         if empty {

@@ -32,6 +32,8 @@ pub(super) enum Look {
 pub(crate) struct NameIndex {
     /// Page by hash, of all names but the dots (dir-D3); `None`: not known.
     names: Option<Map<u32, u32>>,
+    /// Some names may not stand under the hash that this code gives them (`dir::names`).
+    strays: bool,
     /// Pages searched without it.
     searched: u64,
     /// By page: no run of free slots is longer than this.
@@ -45,6 +47,16 @@ impl NameIndex {
             names: Some(Map::default()),
             ..NameIndex::default()
         }
+    }
+
+    /// A name stands under another hash than its own.
+    pub(super) fn has_stray(&mut self) {
+        self.strays = true;
+    }
+
+    /// False if it is known that all names stand under their own hashes.
+    pub(super) fn may_have_strays(&self) -> bool {
+        self.strays || self.names.is_none()
     }
 
     pub(super) fn look(&self, hash: u32) -> Look {
@@ -92,6 +104,7 @@ impl NameIndex {
     /// `known` has all names of the directory.
     pub(super) fn learn(&mut self, known: NameIndex) {
         self.names = known.names;
+        self.strays = known.strays;
     }
 
     /// True unless it is known that no `slots` slots in a row are free in the page.

@@ -16,9 +16,11 @@
 mod edit;
 mod index;
 mod list;
+mod names;
 
 pub(crate) use edit::NewEntry;
 pub(crate) use index::NameIndex;
+pub(crate) use names::{identity, name_hash};
 
 use crate::F2fs;
 use crate::inode::Inode;
@@ -27,6 +29,7 @@ use base::Ino;
 use fscore::shell::names::is_dot;
 use fscore::{FileKind, FsError, FsResult};
 use index::Look;
+use names::{Sought, is_stray};
 use ondisk::f2fs as disk;
 use ondisk::f2fs::{
     BLOCK_BYTES, Dentry, DentryLayout, FileType, Inline, InodeFlags, bucket_blocks, dentry_hash,
@@ -46,6 +49,18 @@ pub(crate) struct Place {
 pub(crate) struct Found {
     pub ino: Ino,
     pub place: Place,
+    /// Under which it stands.
+    pub hash: u32,
+}
+
+impl Found {
+    fn new(page: u64, slot: usize, entry: &Dentry<'_>) -> Found {
+        Found {
+            ino: Ino(entry.ino.0),
+            place: Place { page, slot },
+            hash: entry.hash,
+        }
+    }
 }
 
 /// How a directory is laid out.
@@ -130,44 +145,39 @@ impl Shape {
 
 impl F2fs {
     /// The entry of `name`.
+    ///
+    /// # Errors
+    /// EINVAL for a name that cannot be one here.
     pub(crate) fn dir_find(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Found>> {
         let shape = Shape::of(dir);
-        let hash = dentry_hash(name);
-        if shape.casefold {
-            // Its hashes are those of folded names.
-            return self.find_anywhere(dir, &shape, name);
-        }
-        let look = match is_dot(name) {
-            true => Look::Search,
-            false => dir
-                .names
-                .lock()
-                .as_ref()
-                .map_or(Look::Search, |i| i.look(hash)),
+        let sought = self.sought(&shape, name)?;
+        let (look, strays) = match (is_dot(name), dir.names.lock().as_ref()) {
+            (true, _) | (_, None) => (Look::Search, true),
+            (false, Some(index)) => (index.look(sought.hash), index.may_have_strays()),
         };
-        match look {
-            Look::Absent => Ok(None),
+        let found = match look {
+            Look::Absent => None,
             // No other name has this hash.
-            Look::Page(page) => self.find_in_page(dir, &shape, page, hash, name),
-            Look::Search => self.search(dir, &shape, hash, name),
+            Look::Page(page) => self.find_in_page(dir, &shape, page, &sought)?,
+            Look::Search => self.search(dir, &shape, &sought)?,
+        };
+        match found {
+            None if strays && sought.has_strays(self.options.lookup) => {
+                self.find_stray(dir, &shape, &sought)
+            }
+            found => Ok(found),
         }
     }
 
-    fn search(
-        &self,
-        dir: &Inode,
-        shape: &Shape,
-        hash: u32,
-        name: &[u8],
-    ) -> FsResult<Option<Found>> {
+    fn search(&self, dir: &Inode, shape: &Shape, sought: &Sought<'_>) -> FsResult<Option<Found>> {
         if shape.inline.is_some() {
-            return self.find_in_page(dir, shape, 0, hash, name);
+            return self.find_in_page(dir, shape, 0, sought);
         }
         let mut looked = 0;
-        for bucket in shape.buckets(hash) {
+        for bucket in shape.buckets(sought.hash) {
             for page in bucket.start..bucket.end.min(shape.pages) {
                 looked += 1;
-                if let Some(found) = self.find_in_page(dir, shape, page, hash, name)? {
+                if let Some(found) = self.find_in_page(dir, shape, page, sought)? {
                     self.note_search(dir, shape, looked)?;
                     return Ok(Some(found));
                 }
@@ -182,34 +192,34 @@ impl F2fs {
         dir: &Inode,
         shape: &Shape,
         page: u64,
-        hash: u32,
-        name: &[u8],
+        sought: &Sought<'_>,
     ) -> FsResult<Option<Found>> {
-        let found = |(slot, entry): (usize, Dentry<'_>)| Found {
-            ino: Ino(entry.ino.0),
-            place: Place { page, slot },
+        let find = |block: &[u8], layout: &DentryLayout| {
+            disk::find(block, layout, sought.hash, |name| sought.is(name))
+                .map(|(slot, entry)| Found::new(page, slot, &entry))
         };
         match &shape.inline {
-            Some(layout) => self.with_node(dir.nid(), |block| {
-                disk::find(block, layout, hash, name).map(found)
-            }),
-            None => self.with_dir_page(dir, page, |block| {
-                disk::find(block, &DentryLayout::BLOCK, hash, name).map(found)
-            }),
+            Some(layout) => self.with_node(dir.nid(), |block| find(block, layout)),
+            None => self.with_dir_page(dir, page, |block| find(block, &DentryLayout::BLOCK)),
         }
     }
 
-    fn find_anywhere(&self, dir: &Inode, shape: &Shape, name: &[u8]) -> FsResult<Option<Found>> {
+    /// Looks at all entries, whatever their hashes.
+    fn find_stray(
+        &self,
+        dir: &Inode,
+        shape: &Shape,
+        sought: &Sought<'_>,
+    ) -> FsResult<Option<Found>> {
         let mut found = None;
         self.walk(dir, shape, 0, |place, entry| {
-            if entry.name == name {
-                found = Some(Found {
-                    ino: Ino(entry.ino.0),
-                    place,
-                });
+            if sought.is(entry.name) {
+                found = Some(Found::new(place.page, place.slot, entry));
             }
             Ok(found.is_none())
         })?;
+        // The next miss is cheaper if it is known that there is none.
+        self.note_search(dir, shape, shape.pages.max(1))?;
         Ok(found)
     }
 
@@ -271,9 +281,13 @@ impl F2fs {
             return Ok(());
         }
         let mut known = NameIndex::empty();
+        let folding = self.folding_of(shape);
         self.walk(dir, shape, 0, |place, entry| {
             if !is_dot(entry.name) {
                 known.added(entry.hash, place.page);
+                if folding.is_some() && is_stray(folding, entry) {
+                    known.has_stray();
+                }
             }
             Ok(true)
         })?;

@@ -1,6 +1,6 @@
 //! Attributes of inodes: what `stat` reports, and `setattr`.
 
-use super::flags::SHOWN;
+use super::flags::CHANGEABLE;
 use super::{Core, Inode};
 use crate::F2fs;
 use base::cost::f2fs as cost;
@@ -113,7 +113,7 @@ fn attr_in(inode: &Inode, core: &Core) -> FsResult<Attr> {
         ctime: to_wall(f.ctime),
         crtime: to_wall(f.crtime),
         generation: f.generation,
-        flags: FileFlags(f.flags.0 & SHOWN.0),
+        flags: FileFlags(f.flags.0 & CHANGEABLE.0),
     })
 }
 

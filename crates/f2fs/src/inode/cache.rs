@@ -7,7 +7,7 @@ use crate::ops::Op;
 use base::Ino;
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::f2fs::{
-    BLOCK_BYTES, BlockAddr, Extent, Inline, InodeFields, MAX_DIR_HASH_DEPTH, Nid,
+    BLOCK_BYTES, BlockAddr, Extent, Inline, InodeFields, InodeFlags, MAX_DIR_HASH_DEPTH, Nid,
     clear_inode_extent, footer, inode_size, max_file_blocks, set_inode_size,
 };
 use rt::atomic::Ordering;
@@ -64,6 +64,11 @@ impl F2fs {
             let fields = InodeFields::parse(block, self.features)
                 .map_err(|e| crate::fault::corrupt(e.at_inode(ino)))?;
             check_fields(ino, &fields)?;
+            if fields.flags.has(InodeFlags::CASEFOLD) && self.folding.is_none() {
+                return Err(FsError::corrupt(format!(
+                    "inode {ino}: names without regard to case, without feature casefold"
+                )));
+            }
             Ok(fields)
         })?
     }

@@ -7,6 +7,7 @@
 //! | sync, dirsync | a write, or a change of names in the directory, returns when it is durable |
 //! | noatime | reading leaves the access time alone |
 //! | projinherit | new inodes take over the project (feature `project_quota`), inodes of another project get no name in it |
+//! | casefold | names in the directory are compared without regard to case (feature `casefold`); only set and cleared while it is empty; inherited by directories |
 //! | nodump | kept |
 
 use super::Inode;
@@ -15,16 +16,16 @@ use base::Ino;
 use fscore::{Errno, FileFlags, FsResult};
 use ondisk::f2fs::{Features, Inline, InodeFlags};
 
-/// Flags with the meaning and the value that they have in `FS_IOC_GETFLAGS`.
-pub(super) const SHOWN: InodeFlags = InodeFlags(CHANGEABLE.0 | InodeFlags::CASEFOLD.0);
-/// Flags that `FS_IOC_SETFLAGS` takes: those of Linux that need no feature which is missing here.
-const CHANGEABLE: InodeFlags = InodeFlags(
+/// Flags that `FS_IOC_GETFLAGS` shows and `FS_IOC_SETFLAGS` takes, with the same meaning and value:
+/// those of Linux that need no feature which is missing here.
+pub(super) const CHANGEABLE: InodeFlags = InodeFlags(
     InodeFlags::SYNC.0
         | InodeFlags::IMMUTABLE.0
         | InodeFlags::APPEND.0
         | InodeFlags::NO_DUMP.0
         | InodeFlags::NO_ATIME.0
         | InodeFlags::DIR_SYNC.0
+        | InodeFlags::CASEFOLD.0
         | InodeFlags::PROJECT_INHERIT.0,
 );
 
@@ -43,6 +44,11 @@ impl Inode {
     /// EPERM.
     pub fn check_not_guarded(&self) -> FsResult<()> {
         self.check_none_of(InodeFlags::IMMUTABLE | InodeFlags::APPEND)
+    }
+
+    /// Names in it are compared without regard to case.
+    pub fn ignores_case(&self) -> bool {
+        self.core().fields.flags.has(InodeFlags::CASEFOLD)
     }
 
     fn check_none_of(&self, flags: InodeFlags) -> FsResult<()> {
@@ -88,10 +94,13 @@ impl F2fs {
             }
             core.fields.flags
         };
-        let shown = FileFlags(old.0 & SHOWN.0);
+        let shown = FileFlags(old.0 & CHANGEABLE.0);
         let changed = shown.change(flags, kind, FileFlags(CHANGEABLE.0))?;
         if changed == FileFlags::default() {
             return Ok(());
+        }
+        if changed.has(FileFlags::CASEFOLD) {
+            self.check_may_fold(inode)?;
         }
         self.with_op(|op| {
             {
@@ -102,6 +111,15 @@ impl F2fs {
             }
             self.put_inode(op, inode)
         })
+    }
+
+    /// Checks that a directory may begin, or cease, to compare names without regard to case: only
+    /// an empty one may, because its names would have other hashes. The gate is held exclusively.
+    fn check_may_fold(&self, dir: &Inode) -> FsResult<()> {
+        match self.folding {
+            Some(_) => self.check_empty(dir),
+            None => Err(Errno::NotSup.into()),
+        }
     }
 
     /// Whether an inode says what project it belongs to.

@@ -24,6 +24,7 @@ const INHERITED: InodeFlags = InodeFlags(
         | InodeFlags::NO_ATIME.0
         | InodeFlags::SYNC.0
         | InodeFlags::DIR_SYNC.0
+        | InodeFlags::CASEFOLD.0
         | InodeFlags::PROJECT_INHERIT.0,
 );
 

@@ -6,7 +6,6 @@
 //! | encrypted | yes | no | no | no |
 //! | compressed | yes | - | no | no |
 //! | fs-verity | yes | - | yes | no |
-//! | casefolded directory | yes | listed, found by their exact bytes | - | no |
 //! | device alias | yes | - | no | no |
 
 use super::Inode;
@@ -33,8 +32,6 @@ fn reason(fields: &InodeFields, what: Use) -> Option<&'static str> {
         Some("is compressed")
     } else if fields.advise.has(Advise::VERITY) && change {
         Some("is sealed by fs-verity")
-    } else if fields.flags.has(InodeFlags::CASEFOLD) && change {
-        Some("is a directory whose names ignore case")
     } else {
         None
     }
@@ -77,7 +74,7 @@ mod tests {
             ),
             // A directory hands the flag on to new files; its own blocks are plain.
             (fields(MODE_DIR, none, InodeFlags::COMPRESS), true, true),
-            (fields(MODE_DIR, none, InodeFlags::CASEFOLD), true, false),
+            (fields(MODE_DIR, none, InodeFlags::CASEFOLD), true, true),
             (
                 fields(MODE_REGULAR, none, InodeFlags::DEVICE_ALIAS),
                 false,

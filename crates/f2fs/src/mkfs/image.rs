@@ -14,6 +14,7 @@ use super::layout::Layout;
 use super::options::{Options, RING_AT};
 use super::write::Plan;
 use base::{BlockNo, Bytes};
+use ondisk::Folding;
 use ondisk::f2fs::journal::{JournalArea, JournalSuper};
 use ondisk::f2fs::{
     BLOCK_BYTES, BLOCKS_PER_SEG, BlockAddr, CP_BITMAP_AT, Checkpoint, CompactSummaries, CpFlags,
@@ -151,6 +152,11 @@ fn superblock(options: &Options, layout: &Layout) -> Superblock {
     sb.set_version(version.as_bytes());
     sb.set_init_version(version.as_bytes());
     sb.set_features(options.features);
+    if options.casefold {
+        sb.set_features(options.features | Features::CASEFOLD);
+        let [low, high, ..] = Folding::fields();
+        sb.set_encoding(u16::from_le_bytes([low, high]));
+    }
     sb.update_checksum();
     sb
 }

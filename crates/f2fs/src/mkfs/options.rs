@@ -43,6 +43,9 @@ pub struct Options {
     pub root_owner: (u32, u32),
     /// Features; mkfs.f2fs has none by default.
     pub features: Features,
+    /// Directories may compare names without regard to case (feature `casefold`, encoding
+    /// `utf8-12.1`, not strict).
+    pub casefold: bool,
     /// Part of the main area that users cannot fill, in percent; `None` takes what leaves users
     /// most.
     pub overprovision_percent: Option<f64>,
@@ -123,6 +126,7 @@ impl Options {
             time,
             root_owner: (0, 0),
             features: Features::NONE,
+            casefold: false,
             overprovision_percent: None,
             cold_extensions: Vec::new(),
             hot_extensions: Vec::new(),

@@ -149,7 +149,7 @@ impl F2fs {
     }
 
     /// ENOTEMPTY unless the directory holds `.` and `..` alone.
-    pub(super) fn check_empty(&self, dir: &Inode) -> FsResult<()> {
+    pub(crate) fn check_empty(&self, dir: &Inode) -> FsResult<()> {
         match self.dir_is_empty(dir)? {
             true => Ok(()),
             false => Err(Errno::NotEmpty.into()),

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_macros)] // A counter of panics belongs to its thread.
 
 mod background;
+mod casefold;
 mod check;
 mod check_kinds;
 mod checkpoint;

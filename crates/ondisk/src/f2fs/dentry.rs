@@ -240,7 +240,7 @@ pub const fn dentry_slots(len: usize) -> usize {
     len.div_ceil(DENTRY_SLOT_BYTES)
 }
 
-/// The entry of `name`, whose hash is `hash`, with its slot.
+/// The entry with this hash whose name `is` the one, with its slot.
 ///
 /// # Panics
 /// If `buf` is shorter than the layout says.
@@ -248,7 +248,7 @@ pub fn find<'a>(
     buf: &'a [u8],
     layout: &DentryLayout,
     hash: u32,
-    name: &[u8],
+    is: impl Fn(&[u8]) -> bool,
 ) -> Option<(usize, Dentry<'a>)> {
     // Most blocks looked at do not hold the name: one pass over all hashes, used or not, says so
     // without following the lengths of names from entry to entry.
@@ -265,7 +265,7 @@ pub fn find<'a>(
     }
     iter(buf, layout, 0)
         .filter_map(Result::ok)
-        .find(|(_, d)| d.hash == hash && d.name == name)
+        .find(|(_, d)| d.hash == hash && is(d.name))
 }
 
 /// The first slot from which on `name_len` bytes of name have room.

@@ -7,11 +7,17 @@
 
 /// The hash of `name`, as stored in its directory entry.
 pub fn dentry_hash(name: &[u8]) -> u32 {
-    if name == b"." || name == b".." {
-        return 0;
+    match name {
+        b"." | b".." => 0,
+        _ => folded_hash(name),
     }
+}
+
+/// The hash of a name that folds to `folded`, in a directory without regard to case. A name may
+/// fold to a dot and be none of the two.
+pub fn folded_hash(folded: &[u8]) -> u32 {
     let mut state = [0x6745_2301_u32, 0xEFCD_AB89];
-    let mut rest = name;
+    let mut rest = folded;
     // One turn at least, so that the empty name has a hash too.
     loop {
         state = tea(state, &key(rest));

@@ -54,7 +54,7 @@ pub use dentry::{
 pub use dir::{MAX_DIR_HASH_DEPTH, bucket_blocks, dir_buckets, first_block, level_blocks};
 pub use features::Features;
 pub use geometry::Geometry;
-pub use hash::dentry_hash;
+pub use hash::{dentry_hash, folded_hash};
 pub use inode::{
     Advise, Extent, INLINE_XATTR_WORDS_DEFAULT, INODE_EXTRA_BYTES_MAX, Inline, InodeFields,
     InodeFlags, InodeName, LINKS_MAX, MODE_BLOCK, MODE_CHAR, MODE_DIR, MODE_FIFO, MODE_REGULAR,

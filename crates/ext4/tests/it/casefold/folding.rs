@@ -1,12 +1,13 @@
 //! The folding of every character, and of strings of them, beside the tables of e2fsprogs, which
 //! are those of Linux: debugfs prints the hash of a folded name.
 
-use super::{image, wild_name};
+use super::image;
 use crate::common::{have_tools, tool};
 use base::Rng;
 use ondisk::Folding;
 use ondisk::ext4::{HashVersion, dir_hash};
 use std::process::Stdio;
+use testkit::names::wild_name;
 
 /// What debugfs says of each name: its major hash when it is folded, `None` where it cannot be.
 fn hashes(names: &[Vec<u8>]) -> Vec<Option<u32>> {

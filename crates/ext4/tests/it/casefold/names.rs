@@ -1,6 +1,6 @@
 //! Operations on names of which case does not count.
 
-use super::{fold, folded_dir, image, wild_name};
+use super::{fold, folded_dir, image};
 use crate::common::{have_tools, mount};
 use base::{Ino, Rng};
 use fscore::{Creds, Errno, FileFlags, FileKind, FileSystem, RenameMode};
@@ -8,6 +8,7 @@ use ondisk::Folding;
 use std::collections::BTreeMap;
 use testkit::Brief;
 use testkit::brief::errno;
+use testkit::names::wild_name;
 use varve_ext4::Ext4;
 
 /// The names in a directory as they are spelt, in order.

@@ -48,7 +48,9 @@ pub fn patch_inode(ram: &Ram, ino: Ino, change: impl Fn(&mut [u8])) {
 /// Changes the dentry blocks that hold a name.
 fn patch_name(ram: &Ram, name: &[u8], change: impl Fn(&mut [u8], usize)) {
     let changed = patch(ram, |block| {
-        let found = disk::find(block, &DentryLayout::BLOCK, dentry_hash(name), name);
+        let found = disk::find(block, &DentryLayout::BLOCK, dentry_hash(name), |n| {
+            n == name
+        });
         let slot = found.map(|(slot, _)| slot);
         slot.inspect(|&slot| change(block, slot)).is_some()
     });
