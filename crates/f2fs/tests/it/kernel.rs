@@ -4,7 +4,7 @@
 
 use crate::common::{Image, caps, fork, fresh, load, made, mount, options_of, store};
 use blockdev::{Ram, SpecDisk};
-use fscore::FileSystem;
+use fscore::{FileFlags, FileSystem};
 use guest::foreign::{self, Foreign, RECIPES, SHORT};
 use guest::{Guest, Plan, Tree, ours};
 use rt::{Sim, SimConfig};
@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use testkit::Brief;
+use testkit::names::wild_name;
 use varve_f2fs::F2fs;
 use varve_f2fs::mkfs::{JournalSize, Options};
 
@@ -317,6 +318,87 @@ fn the_kernel_changes_a_volume_with_a_journal_only_after_its_unmount() {
     let fs = mount(&load(&path), "scheme=f2fsj");
     fs.find(b"kept");
     fs.find(b"more");
+    fs.unmount().expect("unmounts");
+}
+
+/// A line of a script that says where the guest's kernel does not find a name.
+fn expected(name: &str) -> Option<String> {
+    let plain = !name.contains(['\'', '\n', '/', '\0']) && !["", ".", ".."].contains(&name);
+    plain.then(|| format!("test -e '{name}' || echo '{name}' >> $MISSING\n"))
+}
+
+/// The kernel finds our names of which case does not count, in other spellings too, and we find its
+/// own ones. Says `skipped: ...` where the guest's kernel has no Unicode.
+#[test]
+fn the_kernel_folds_names_as_we_do() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let ram = made(&Options {
+        casefold: true,
+        ..options_of(80 << 20)
+    });
+    let fs = mount(&ram, "");
+    let folded = fs.make_dir(fs.root(), b"dir").expect("room");
+    fs.set_file_flags(folded, FileFlags::CASEFOLD)
+        .expect("an empty directory");
+    let mut rng = base::Rng::named(11, "folding");
+    let mut looks = String::new();
+    let fixed = [
+        "Stra\u{df}e",
+        "\u{c4}RGER",
+        "na\u{ef}ve",
+        "\u{3a3}\u{3af}\u{3c3}\u{3c5}\u{3c6}\u{3bf}\u{3c2}",
+        "\u{fb01}le",
+    ];
+    let wild = (0..400).filter_map(|_| String::from_utf8(wild_name(&mut rng)).ok());
+    let (mut made, mut spellings) = (0, 0);
+    for name in fixed.map(String::from).into_iter().chain(wild) {
+        let (Some(look), Ok(ino)) = (expected(&name), fs.make(folded, &name)) else {
+            continue;
+        };
+        made += 1;
+        looks.push_str(&look);
+        for other in [name.to_uppercase(), name.to_lowercase()] {
+            let same = fs.lookup(folded, other.as_bytes()).ok() == Some(ino);
+            if let Some(look) = expected(&other).filter(|_| same && other != name) {
+                spellings += 1;
+                looks.push_str(&look);
+            }
+        }
+    }
+    assert!(
+        made > 100 && spellings > 100,
+        "{made} names, {spellings} spellings"
+    );
+    fs.unmount().expect("unmounts");
+    let path = dir.path().join("image");
+    store(&ram, &path);
+    let guest = guest().expect("a guest").disk(&path);
+    fs::write(guest.scratch().join("looks"), looks).expect("a script");
+    let outcome = guest.check(
+        "guest load f2fs
+         MISSING=$PWD/missing; : > $MISSING; LOOKS=$PWD/looks
+         mount -t f2fs $DISK0 $MNT || { echo no > unicode; exit 0; }
+         cd $MNT/dir && . $LOOKS
+         echo theirs > Their-\u{c9}t\u{e9}
+         rm strasse
+         cd / && umount $MNT",
+    );
+    outcome.unwrap_or_else(|e| panic!("{e}"));
+    if guest.scratch().join("unicode").exists() {
+        eprintln!("skipped: the guest's kernel has no Unicode");
+        return;
+    }
+    let missing = fs::read_to_string(guest.scratch().join("missing")).expect("a list");
+    assert_eq!(missing, "", "the kernel does not find them");
+    foreign::fsck(&path).unwrap_or_else(|e| panic!("{e}"));
+    let fs = mount(&load(&path), "");
+    let folded = fs.find(b"dir");
+    let theirs = fs.lookup(folded, "THEIR-\u{c9}TE\u{301}".as_bytes());
+    assert_eq!(fs.getattr(theirs.expect("found")).expect("there").size, 7);
+    assert!(
+        fs.lookup(folded, "STRASSE".as_bytes()).is_err(),
+        "they removed it"
+    );
     fs.unmount().expect("unmounts");
 }
 
