@@ -100,6 +100,10 @@ mutants! {
     AckAtCommit = "ack-at-commit", H(17);
     /// Freed extents are used again at once.
     ReuseBeforeCommit = "reuse-before-commit", H(18);
+    /// A cluster is freed with a block of it, while others of it are mapped.
+    ClusterFreedEarly = "cluster-freed-early", H(18);
+    /// A hole in a cluster of the file is written directly, while the log may hold an older image.
+    ClusterHoleDirect = "cluster-hole-direct", H(6);
     /// The flush step is always skipped.
     SkipFlush = "skip-flush", H(19);
     /// Full records and their commit block share a pack on a device that keeps any subset of it.

@@ -101,6 +101,7 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
         | RoCompat::DIR_NLINK.0
         | RoCompat::EXTRA_ISIZE.0
         | RoCompat::METADATA_CSUM.0
+        | RoCompat::BIGALLOC.0
         | RoCompat::PROJECT.0
         | RoCompat::ORPHAN_PRESENT.0,
 );
@@ -218,10 +219,13 @@ impl Ext4 {
         groups: Groups,
     ) -> FsResult<Ext4> {
         let block_size = block_size(&sb)?;
-        let fast = journal.takes_fast_commits() && !options.read_only;
+        // Ranges of a fast commit are blocks, and their replay takes and frees the blocks one by one,
+        // whatever else lies in the cluster.
+        let clusters = sb.cluster_blocks() > 1;
+        let fast = journal.takes_fast_commits() && !options.read_only && !clusters;
         let geo = sb.clone();
         let reserve = Reserve {
-            blocks: geo.reserved_blocks(),
+            blocks: geo.reserved_blocks() / u64::from(geo.cluster_blocks()),
             owner: ReserveOwner {
                 uid: options.reserve_uid.unwrap_or(geo.reserved_uid()),
                 gid: options.reserve_gid.unwrap_or(geo.reserved_gid()),
@@ -531,6 +535,9 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
         return Err(FsError::incompatible(what));
     }
     block_size(sb)?;
+    if !options.read_only {
+        check_clusters(sb)?;
+    }
     if !sb.inodes_per_group().is_multiple_of(8) {
         let n = sb.inodes_per_group();
         return Err(FsError::corrupt(format!(
@@ -542,6 +549,21 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
         return Err(FsError::options(what));
     }
     Ok(())
+}
+
+/// With clusters: what writing goes by.
+fn check_clusters(sb: &Superblock) -> FsResult<()> {
+    if !sb.ro_compat().has(RoCompat::BIGALLOC) {
+        return Ok(());
+    }
+    let unit = u64::from(sb.cluster_blocks());
+    let why = match sb.incompat().has(Incompat::EXTENTS) {
+        false => "without feature extents",
+        true if !sb.blocks_count().is_multiple_of(unit) => "on a volume that ends within a cluster",
+        true => return Ok(()),
+    };
+    let what = format!("feature bigalloc {why} cannot be written; mount read-only (option `ro`)");
+    Err(FsError::incompatible(what))
 }
 
 fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {

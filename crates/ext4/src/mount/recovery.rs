@@ -92,6 +92,11 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
         false => ahead.queue(),
     };
     let (sb, _) = usable_superblock((&queue, None), options)?;
+    if sb.cluster_blocks() > 1 && !found.tags.is_empty() {
+        let what = "fast commits that wait on a volume with clusters (bigalloc) are not replayed; \
+                    mount it with Linux once, or run e2fsck";
+        return Err(FsError::incompatible(what));
+    }
     let replay = |tags, ending| crate::fast_commit::replay(&queue, &sb, options, (tags, ending));
     let images = replay(found.tags.clone(), Ending::Freed)?;
     if ahead.add(images, found.commits).is_ok() {
