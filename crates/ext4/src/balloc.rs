@@ -155,9 +155,7 @@ impl Ext4 {
             let end = self.geo.group_clusters(group);
             let run = bitmap::find_run(map, if n == 0 { bit } else { 0 }, end, len);
             if let Some(run) = run.filter(|r| r.len == len) {
-                return Ok(Some(
-                    self.geo.cluster_start(group, run.start),
-                ));
+                return Ok(Some(self.geo.cluster_start(group, run.start)));
             }
         }
         Ok(None)
@@ -416,9 +414,7 @@ impl Ext4 {
                 let start = self.geo.cluster_start(free.group, free.start);
                 let (size, blocks) = (self.block_size, self.cluster_len(free.len));
                 // A discard is a hint: where it fails, the blocks are free all the same.
-                let _ = self
-                    .queue
-                    .discard(size.lba(start), size.sectors_of(blocks));
+                let _ = self.queue.discard(size.lba(start), size.sectors_of(blocks));
             }
             if free.late {
                 continue;

@@ -74,7 +74,11 @@ impl Ext4 {
         let unit = self.geo.cluster_blocks();
         if let Some((start, room)) = self.place_beside(inode, lblk)? {
             let len = len.min(room);
-            return Ok(Placed { start, len, clusters: 0 });
+            return Ok(Placed {
+                start,
+                len,
+                clusters: 0,
+            });
         }
         let skip = lblk % unit;
         let end = self.end_of_new(inode, lblk, len)?;

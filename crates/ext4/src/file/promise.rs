@@ -71,10 +71,9 @@ fn tree_blocks(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
 }
 
 /// Does what [`tree_blocks`] does where each block is a cluster, and where pages over unwritten
-/// extents hold nothing (B6): each page may become two records. A node is split once before it is
+/// extents hold nothing (B6): such a page counts twice, because it may become two records. A node is split once before it is
 /// half full, so there are as many splits as the tree has nodes, at most.
 fn tree_clusters(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
-    let delayed = 2 * delayed;
     if depth == 0 && records + delayed <= INLINE_EXTENTS_MAX.into() {
         return 0;
     }
@@ -89,8 +88,9 @@ fn tree_clusters(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64
 }
 
 impl Ext4 {
-    /// Blocks of the tree that `delayed` pages of an inode may need (B2, B4).
-    fn tree_need(&self, ino: Ino, core: &Core, delayed: u64) -> FsResult<u64> {
+    /// Blocks of the tree that `delayed` pages of an inode may need, of which `owed` lie over
+    /// unwritten extents (B2, B4).
+    fn tree_need(&self, ino: Ino, core: &Core, (delayed, owed): (u64, u64)) -> FsResult<u64> {
         if delayed == 0 {
             return Ok(0);
         }
@@ -101,12 +101,11 @@ impl Ext4 {
         }
         let root = parse_root(ino, core.disk.block_area())?;
         let depth = root.depth + if core.promise.busy { GROWTH } else { 0 };
-        let need = match self.has_clusters() {
-            true => tree_clusters,
-            false => tree_blocks,
-        };
-        let records = root.entries.len() as u64;
-        Ok(need(self.block_size, delayed, depth, records))
+        let (size, records) = (self.block_size, root.entries.len() as u64);
+        Ok(match self.has_clusters() {
+            true => tree_clusters(size, delayed + owed, depth, records),
+            false => tree_blocks(size, delayed, depth, records),
+        })
     }
 
     /// Promises a block to each of `pages` more delayed pages; false if there are not enough free
@@ -119,7 +118,9 @@ impl Ext4 {
     ) -> FsResult<bool> {
         let mut core = inode.core();
         let pages = range.end - range.start;
-        let meta = self.tree_need(inode.ino, &core, core.promise.data + pages)?;
+        let owed = if right == Right::Owed { pages } else { 0 };
+        let held = (core.promise.data + pages, core.promise.owed + owed);
+        let meta = self.tree_need(inode.ino, &core, held)?;
         let more = meta.saturating_sub(core.promise.meta);
         let new = self.new_clusters(&core, range, right);
         let blocks = match self.has_clusters() {
@@ -132,7 +133,7 @@ impl Ext4 {
         core.promise.clusters.extend(new);
         core.promise.data += pages;
         core.promise.meta += more;
-        core.promise.owed += if right == Right::Owed { pages } else { 0 };
+        core.promise.owed += owed;
         Ok(true)
     }
 
@@ -301,7 +302,8 @@ impl Ext4 {
         if core.promise.data == 0 {
             *pool += std::mem::take(&mut core.promise.clusters).len() as u64;
         }
-        let need = self.tree_need(inode.ino, &core, core.promise.data)?;
+        let held = (core.promise.data, core.promise.owed);
+        let need = self.tree_need(inode.ino, &core, held)?;
         let meta = need.saturating_sub(core.promise.meta).min(*pool);
         *pool -= meta;
         core.promise.meta += meta;
@@ -379,5 +381,9 @@ mod tests {
             "each may split a full leaf"
         );
         assert!(tree_blocks(100_000, 0, 0) < 100_000 / 50);
+        let clusters = |delayed, depth| tree_clusters(BlockSize::KIB4, delayed, depth, 2);
+        assert_eq!((clusters(2, 0), clusters(3, 0)), (0, 3));
+        assert_eq!(clusters(10, 1), 4 + 3 + 1, "there are four leaves at most");
+        assert!(clusters(10, 2) >= 4 + 10, "each may split a leaf");
     }
 }

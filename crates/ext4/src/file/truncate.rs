@@ -65,7 +65,8 @@ impl Ext4 {
         if first == end || self.pages.delayed(inode.ino) == 0 {
             return Ok(());
         }
-        self.write_pages(inode, first..end, Way::BACKGROUND).map(drop)
+        self.write_pages(inode, first..end, Way::BACKGROUND)
+            .map(drop)
     }
 
     /// True if blocks lie beyond the end of the file. fallocate can put blocks there without

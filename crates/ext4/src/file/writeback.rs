@@ -217,7 +217,10 @@ impl Ext4 {
     ) -> FsResult<(BlockNo, u32)> {
         if !inode.core().has_extents() {
             if self.has_clusters() {
-                let what = format!("inode {}: mapped by blocks on a volume with clusters", inode.ino);
+                let what = format!(
+                    "inode {}: mapped by blocks on a volume with clusters",
+                    inode.ino
+                );
                 return Err(FsError::corrupt(what));
             }
             let got = self.map_hole_by_pointers(tx, inode, lblk, len)?;

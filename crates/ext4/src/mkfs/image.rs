@@ -338,7 +338,10 @@ impl Image<'_> {
         inode.set_flags(InodeFlags::EXTENTS);
         let blocks: u64 = runs.iter().map(|(_, len)| len).sum();
         let node = u64::from(node.is_some());
-        self.set_blocks(inode, self.g.whole_clusters(blocks) + self.g.whole_clusters(node));
+        self.set_blocks(
+            inode,
+            self.g.whole_clusters(blocks) + self.g.whole_clusters(node),
+        );
     }
 
     fn put_inode(&mut self, sb: &Superblock, ino: Ino, mut inode: Inode) {
