@@ -11,8 +11,8 @@ use crate::space::{Reserve, Space};
 use base::{BlockNo, BlockSize, Bytes, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
-    Attr, Creds, Errno, Errors, FallocateMode, FileSystem, FsError, FsResult, FsStat, Latch,
-    PageCache, SeekMode, SetAttr, SyncTimes,
+    AtomicUnit, Attr, Creds, Errno, Errors, FallocateMode, FileSystem, FsError, FsResult, FsStat,
+    Latch, PageCache, SeekMode, SetAttr, SyncTimes,
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::Folding;
@@ -337,6 +337,10 @@ impl FileSystem for Ext4 {
     }
     fn has_atomic_writes(&self) -> bool {
         self.has_log() && !self.options.read_only
+    }
+    fn atomic_unit(&self) -> Option<AtomicUnit> {
+        self.has_atomic_writes()
+            .then(|| self.atomic_unit_of_volume())
     }
     fn sync_keeps_order(&self) -> bool {
         self.has_log()
