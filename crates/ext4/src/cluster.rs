@@ -21,9 +21,13 @@
 //!   Here it is the same place of the same file by C1 and C2: a cut shows at that place what was
 //!   there or what was written since, as after a write over old content. Ranges that move within a
 //!   file (collapse, insert) are whole clusters, so that a block keeps its cluster's company;
-//! - C5 (newest content): such a block may have an image in the log, which its unmapping revokes
-//!   only when that commits. Until then it is not written directly, but logged (small-S2), which
-//!   takes the revoke back.
+//! - C5 (newest content): the log may have images of such a block. They are revoked when the
+//!   cluster is freed, with those of all of its blocks, and not before. Until then the block stays
+//!   among those that the log holds (logged_data-L1), so what is written there is logged again, and
+//!   read through the log (small-S2). To replay an older image is no harm: the file has no block
+//!   there, or a newer image follows. A revoke at once would let a direct write meet a home write of
+//!   the old image that is on its way. Blocks of directories and of symbolic links are revoked one
+//!   by one, because none of those is mapped again.
 
 use crate::Ext4;
 use crate::inode::Inode;
@@ -167,11 +171,14 @@ impl Ext4 {
         logical: u64,
         (start, len): (BlockNo, u32),
     ) -> FsResult<u32> {
-        self.forget_data(tx, inode, start, len)?;
         let unit = u64::from(self.geo.cluster_blocks());
         if unit == 1 {
-            self.free_clusters(tx, start, len)?;
+            self.free_data(tx, inode, start, len)?;
             return Ok(len);
+        }
+        let is_regular = inode.core().disk.is_regular();
+        if !is_regular {
+            self.forget_data(tx, inode, start, len)?;
         }
         self.check_place(inode, logical, start)?;
         let end = logical + u64::from(len);
@@ -193,6 +200,10 @@ impl Ext4 {
         if clusters > 0 {
             // `from` may lie before the range, in its first cluster, or behind its front.
             let first = BlockNo((start.0 + from) - logical);
+            if is_regular {
+                // C5.
+                self.revoke_logged(tx, first, self.cluster_len(clusters) as u32)?;
+            }
             self.free_clusters(tx, first, clusters)?;
         }
         Ok(clusters)
