@@ -110,6 +110,8 @@ mutants! {
     PackAnySubset = "pack-any-subset", H(20);
     /// A dropped handle counts as finished.
     DropFinishes = "drop-finishes", H(21);
+    /// The parts of an atomic write are written as by ordinary writes.
+    AtomicPieces = "atomic-pieces", H(21);
     /// A torn superblock has no other copy to fall back to.
     NoSuperblockFallback = "no-superblock-fallback", H(22);
     /// A part of an unwritten extent is marked written without waiting for its data.
