@@ -123,7 +123,7 @@ fn clusters_keep_what_was_acknowledged() {
         ),
         (
             "coalition+cluster=32768",
-            "script:create f; write f 0+4k; fsync f; punch f 0+4k; write f 8k+4k; fsync f; truncate f 5000; create g; \
+            "script:create f; write f 0+4k; fsync f; write f 8k+4k; fsync f; falloc f 20k+40k keep; truncate f 5000; create g; \
              write g 0+20k; fsync g; unlink f; sync",
         ),
     ] {
