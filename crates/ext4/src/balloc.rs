@@ -52,8 +52,8 @@ enum Fit {
 }
 
 impl Ext4 {
-    /// Allocates up to `want` neighbouring clusters as near to `goal` as possible. With `continues`,
-    /// clusters right at the goal are preferred to a longer run elsewhere.
+    /// Allocates up to `want` neighbouring clusters as near to `goal` as possible. With
+    /// `continues`, clusters right at the goal are preferred to a longer run elsewhere.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.

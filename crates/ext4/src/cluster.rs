@@ -17,24 +17,27 @@
 //!   range that goes;
 //! - C4 (same place): a block that was unmapped, and whose cluster stays, may be mapped again
 //!   before the transaction that unmapped it commits. hazards-H18 forbids that for free blocks,
-//!   because a cut brings the old mapping back over the content of another file or of another place.
+//!   because a cut brings the old mapping back over the content of another file or of another
+//!   place.
 //!   Here it is the same place of the same file by C1 and C2: a cut shows at that place what was
 //!   there or what was written since, as after a write over old content. Ranges that move within a
 //!   file (collapse, insert) are whole clusters, so that a block keeps its cluster's company;
 //! - C5 (newest content): the log may have images of such a block. They are revoked when the
 //!   cluster is freed, with those of all of its blocks, and not before. Until then the block stays
-//!   among those that the log holds (logged_data-L1), so what is written there is logged again, and
-//!   read through the log (small-S2). To replay an older image is no harm: the file has no block
-//!   there, or a newer image follows. A revoke at once would let a direct write meet a home write of
-//!   the old image that is on its way. Blocks of directories and of symbolic links are revoked one
-//!   by one, because none of those is mapped again.
+//!   among those that the log holds (logged_data-L1), so what is written there is logged again,
+//!   and read through the log (small-S2). To replay an older image is no harm: the file has no
+//!   block there, or a newer image follows. A revoke at once would let a direct write meet a home
+//!   write of the old image that is on its way. Blocks of directories and of symbolic links are
+//!   revoked one by one, because none of those is mapped again;
+//! - C6 (fast commits): the ranges of a fast commit are blocks, and their replay takes and frees
+//!   blocks, whatever else lies in the cluster. So none is written, and none is replayed.
 
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::tx::Tx;
 use base::{BlockNo, Mutant};
 use fscore::{FsError, FsResult};
-use ondisk::ext4::Extent;
+use ondisk::ext4::{Extent, Incompat, RoCompat, Superblock};
 use std::ops::Range;
 
 /// Blocks for the front of a hole.
@@ -45,6 +48,24 @@ pub(crate) struct Placed {
     pub len: u32,
     /// Clusters that were allocated for them.
     pub clusters: u32,
+}
+
+/// Refuses volumes with clusters that cannot be written.
+///
+/// # Errors
+/// `Incompatible`, with the reason.
+pub(crate) fn check(sb: &Superblock) -> FsResult<()> {
+    if !sb.ro_compat().has(RoCompat::BIGALLOC) {
+        return Ok(());
+    }
+    let unit = u64::from(sb.cluster_blocks());
+    let why = match sb.incompat().has(Incompat::EXTENTS) {
+        false => "without feature extents",
+        true if !sb.blocks_count().is_multiple_of(unit) => "on a volume that ends within a cluster",
+        true => return Ok(()),
+    };
+    let what = format!("feature bigalloc {why} cannot be written; mount read-only (option `ro`)");
+    Err(FsError::incompatible(what))
 }
 
 impl Ext4 {

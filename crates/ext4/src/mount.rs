@@ -219,10 +219,8 @@ impl Ext4 {
         groups: Groups,
     ) -> FsResult<Ext4> {
         let block_size = block_size(&sb)?;
-        // Ranges of a fast commit are blocks, and their replay takes and frees the blocks one by one,
-        // whatever else lies in the cluster.
-        let clusters = sb.cluster_blocks() > 1;
-        let fast = journal.takes_fast_commits() && !options.read_only && !clusters;
+        // cluster-C6.
+        let fast = journal.takes_fast_commits() && !options.read_only && sb.cluster_blocks() == 1;
         let geo = sb.clone();
         let reserve = Reserve {
             blocks: geo.reserved_blocks() / u64::from(geo.cluster_blocks()),
@@ -285,20 +283,6 @@ impl Ext4 {
         };
         self.mark_mounted(torn, found)?;
         self.finish_orphans(waiting)
-    }
-
-    /// Settles a read-only mount: recovery has emptied the log, and nothing will be written to it.
-    fn settle_read_only(&self, recovered: bool) -> FsResult<()> {
-        if !recovered {
-            return Ok(());
-        }
-        let mut sb = self.sb.lock();
-        let features = sb.incompat().without(Incompat::RECOVER);
-        sb.set_incompat(features);
-        // RECOVER is cleared, so nothing would tell any more that the totals are only those of the
-        // last unmount.
-        self.count_into(&mut sb);
-        write_in_place(&self.queue, &mut sb)
     }
 
     /// M1: makes the superblock say, durably, that the volume is mounted.
@@ -536,7 +520,7 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
     }
     block_size(sb)?;
     if !options.read_only {
-        check_clusters(sb)?;
+        crate::cluster::check(sb)?;
     }
     if !sb.inodes_per_group().is_multiple_of(8) {
         let n = sb.inodes_per_group();
@@ -549,21 +533,6 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
         return Err(FsError::options(what));
     }
     Ok(())
-}
-
-/// With clusters: what writing goes by.
-fn check_clusters(sb: &Superblock) -> FsResult<()> {
-    if !sb.ro_compat().has(RoCompat::BIGALLOC) {
-        return Ok(());
-    }
-    let unit = u64::from(sb.cluster_blocks());
-    let why = match sb.incompat().has(Incompat::EXTENTS) {
-        false => "without feature extents",
-        true if !sb.blocks_count().is_multiple_of(unit) => "on a volume that ends within a cluster",
-        true => return Ok(()),
-    };
-    let what = format!("feature bigalloc {why} cannot be written; mount read-only (option `ro`)");
-    Err(FsError::incompatible(what))
 }
 
 fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {

@@ -222,7 +222,7 @@ impl Ext4 {
         }
     }
 
-    /// Maps and logs the pages, and raises the size to `end` (A1).
+    /// Maps and logs the pages, and raises the size to `end` (A1, A7).
     fn log_atomic(&self, tx: &mut Tx<'_>, inode: &Inode, pages: Pages, end: u64) -> FsResult<()> {
         for (index, content) in pages {
             let block: BlockNo = self.place_page(tx, inode, index, Rest::Unwritten)?;

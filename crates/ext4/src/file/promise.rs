@@ -30,7 +30,7 @@
 //!   because its cluster is the file's. The handle that maps the first page of a cluster takes the
 //!   promise, and the cluster's other delayed pages need none any more: their cluster is the
 //!   file's as well. So nothing may free a cluster beside which a page is delayed: what unmaps
-//!   blocks writes the delayed pages of the cluster back before (Z4 of `reshape.rs`,
+//!   blocks writes the delayed pages of the cluster back before (reshape-Z4,
 //!   [`Ext4::settle_tail`]). A promise may stand for a cluster that the file has already; all end
 //!   with the last delayed page.
 
@@ -71,8 +71,9 @@ fn tree_blocks(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
 }
 
 /// Does what [`tree_blocks`] does where each block is a cluster, and where pages over unwritten
-/// extents hold nothing (B6): such a page counts twice, because it may become two records. A node is split once before it is
-/// half full, so there are as many splits as the tree has nodes, at most.
+/// extents hold nothing (B6): such a page counts twice, because it may become two records. A node
+/// is split once before it is half full, so there are as many splits as the tree has nodes, at
+/// most.
 fn tree_clusters(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
     if depth == 0 && records + delayed <= INLINE_EXTENTS_MAX.into() {
         return 0;
@@ -274,8 +275,8 @@ impl Ext4 {
     }
 
     /// Gives back what the handle did not use: one block for each of `pages` pages over `span` that
-    /// are still delayed, or the promises of `clusters` in which nothing was mapped, and what the tree may need for all delayed pages. The rest of `pool` is
-    /// released with the handle.
+    /// are still delayed, or the promises of `clusters` in which nothing was mapped, and what the
+    /// tree may need for all delayed pages. The rest of `pool` is released with the handle.
     pub(super) fn return_promise(
         &self,
         inode: &Inode,

@@ -69,7 +69,7 @@ fn pages_of_a_cluster_cost_one_cluster() {
     end(&ram, &fs);
 }
 
-/// C3: a cluster goes with the last of its blocks, whichever that is.
+/// cluster-C3: a cluster goes with the last of its blocks, whichever that is.
 #[test]
 fn a_cluster_goes_with_its_last_block() {
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
@@ -156,8 +156,8 @@ fn holes_of_owned_clusters_are_filled_on_a_full_volume() {
     end(&ram, &fs);
 }
 
-/// C3 within a transaction: a cluster that is freed and a block of it that stays are told apart
-/// after a cut.
+/// cluster-C3 within a transaction: a cluster that is freed and a block of it that stays are told
+/// apart after a cut.
 #[test]
 fn a_cut_finds_the_counts_right() {
     let (ram, fs) = mounted();
