@@ -100,12 +100,18 @@ mutants! {
     AckAtCommit = "ack-at-commit", H(17);
     /// Freed extents are used again at once.
     ReuseBeforeCommit = "reuse-before-commit", H(18);
+    /// A cluster is freed with a block of it, while others of it are mapped.
+    ClusterFreedEarly = "cluster-freed-early", H(18);
+    /// A hole in a cluster of the file is written directly, while the log may hold an older image.
+    ClusterHoleDirect = "cluster-hole-direct", H(6);
     /// The flush step is always skipped.
     SkipFlush = "skip-flush", H(19);
     /// Full records and their commit block share a pack on a device that keeps any subset of it.
     PackAnySubset = "pack-any-subset", H(20);
     /// A dropped handle counts as finished.
     DropFinishes = "drop-finishes", H(21);
+    /// The parts of an atomic write are written as by ordinary writes.
+    AtomicPieces = "atomic-pieces", H(21);
     /// A torn superblock has no other copy to fall back to.
     NoSuperblockFallback = "no-superblock-fallback", H(22);
     /// A part of an unwritten extent is marked written without waiting for its data.

@@ -591,6 +591,14 @@ pub struct MkfsArgs {
     /// Bytes of an inode of ext4 and ext3: a power of two from 128 to a block [default: 256].
     #[arg(short = 'I', long, value_name = "BYTES", value_parser = size::block)]
     pub inode_size: Option<u32>,
+    /// Of ext4: bytes of a cluster, the unit of allocation (feature bigalloc): a power of two above
+    /// a block, up to 1M, as 64k.
+    #[arg(short = 'C', long, value_name = "BYTES", value_parser = size::block)]
+    pub cluster_size: Option<u32>,
+    /// Of ext4: a feature beside the usual ones. `bigalloc`: clusters, of 16 blocks unless -C says
+    /// otherwise.
+    #[arg(short = 'O', value_name = "FEATURE", value_parser = ["bigalloc"])]
+    pub feature: Option<String>,
     /// Of ext4 and F2FS: `chattr +F` can make an empty directory compare names without regard to case
     /// (feature casefold).
     #[arg(long)]

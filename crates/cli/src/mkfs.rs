@@ -20,6 +20,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const HEAD_BYTES: usize = 128 << 10;
 /// Where sizes of devices are whole.
 const PAGE_BYTES: u64 = 4096;
+/// Blocks of a cluster where only `-O bigalloc` asks for clusters, as of mke2fs.
+const CLUSTER_BLOCKS: u32 = 16;
 /// Time of creation with `--seed`: the start of 2024.
 const SEEDED_SECS: i64 = 1_704_067_200;
 
@@ -83,8 +85,12 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
         0 => "no journal".into(),
         blocks => format!("a journal of {blocks} blocks"),
     };
+    let clusters = match made.cluster_blocks {
+        1 => String::new(),
+        blocks => format!(" in clusters of {}", blocks * made.block_bytes),
+    };
     say(&format!(
-        "{name}: {fs}, {} blocks of {} bytes, {} inodes, {journal}\n",
+        "{name}: {fs}, {} blocks of {} bytes{clusters}, {} inodes, {journal}\n",
         made.blocks,
         made.block_bytes,
         made.inodes()
@@ -143,6 +149,9 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
         return Err(usage(
             "-I is for ext4 and ext3: an inode of F2FS is a block",
         ));
+    }
+    if args.cluster_size.is_some() || args.feature.is_some() {
+        return Err(usage("clusters (-C, -O bigalloc) are for ext4"));
     }
     let (uuid, _, secs) = identity(args.seed)?;
     let time = rig::WallTime { secs, nanos: 0 };
@@ -208,6 +217,11 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
         return Err(usage("--casefold is for ext4 and F2FS"));
     }
     options.casefold = args.casefold;
+    options.cluster_bytes = match (args.cluster_size, &args.feature) {
+        (Some(bytes), _) => Some(bytes),
+        (None, Some(_)) => Some(options.block_bytes.saturating_mul(CLUSTER_BLOCKS)),
+        (None, None) => None,
+    };
     options.label.clone_from(&args.label);
     options.journal = match args.journal {
         _ if args.no_journal => JournalSize::None,

@@ -23,7 +23,7 @@ use std::str::FromStr;
 /// A workload under a scheme on a device.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Case {
-    /// The scheme as `varve compare` takes it, `data=` included.
+    /// The scheme as `varve compare` takes it, `data=` and `cluster=` included.
     pub scheme: String,
     /// `spec:...` ([`Promises`]): a disk in memory; [`NAND`] or a profile: a modelled device.
     pub device: String,
@@ -60,6 +60,8 @@ struct Formatted {
     journal: bool,
     /// Its log has an area of fast commits: without one the scheme makes none.
     fast: bool,
+    /// Bytes of a cluster of ext4.
+    cluster: Option<u32>,
     /// The ring of F2FSJ; `Some(None)` is one of default size.
     ring: Option<Option<u32>>,
 }
@@ -146,6 +148,7 @@ impl Case {
         let formatted = Formatted {
             journal: stack.scheme.is_consistent(),
             fast: stack.scheme.journal().is_some_and(|s| s.is_fast()),
+            cluster: stack.cluster_bytes,
             ring,
         };
         let key = (stack.fs, formatted, profile);

@@ -21,7 +21,7 @@ impl Ext4 {
             let Some(map) = state.map.as_deref() else {
                 continue;
             };
-            let clear = crate::bitmap::count_zeros(map, self.geo.group_blocks(group));
+            let clear = crate::bitmap::count_zeros(map, self.geo.group_clusters(group));
             assert_eq!(
                 clear + state.waiting + state.held,
                 state.desc.free_blocks(),
@@ -46,7 +46,11 @@ impl Ext4 {
         let mut promised = 0;
         for inode in self.inodes.all() {
             let core = inode.core();
-            promised += core.promise.data + core.promise.meta;
+            promised += core.promise.meta;
+            promised += match self.has_clusters() {
+                true => core.promise.clusters.len() as u64,
+                false => core.promise.data,
+            };
             assert_eq!(
                 core.promise.data,
                 self.pages.delayed(inode.ino),

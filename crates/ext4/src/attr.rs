@@ -1,7 +1,7 @@
 //! Attributes of inodes: what `stat` reports, and how they are changed.
 
 use crate::Ext4;
-use crate::inode::{Inode, coarse_now, from_wall, to_wall};
+use crate::inode::{Core, Inode, coarse_now, from_wall, to_wall};
 use crate::xattr;
 use base::cost::ext4 as cost;
 use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet, rdev};
@@ -25,9 +25,7 @@ impl Ext4 {
             size: core.size,
             // Delayed pages count as allocated, as in Linux.
             sectors: disk.sectors(huge, self.geo.block_bytes())
-                + self
-                    .block_size
-                    .sectors_of(core.promise.data - core.promise.owed),
+                + self.block_size.sectors_of(self.delayed_blocks(&core)),
             atime: to_wall(disk.access_time()),
             mtime: to_wall(disk.modify_time()),
             ctime: to_wall(disk.change_time()),
@@ -35,6 +33,14 @@ impl Ext4 {
             generation: disk.generation(),
             flags: FileFlags(disk.flags().0 & crate::chattr::SHOWN),
         })
+    }
+
+    /// Blocks that delayed pages will get.
+    fn delayed_blocks(&self, core: &Core) -> u64 {
+        match self.has_clusters() {
+            true => self.cluster_len(1) * core.promise.clusters.len() as u64,
+            false => core.promise.data - core.promise.owed,
+        }
     }
 
     pub(crate) fn change_attr(&self, inode: &Inode, set: &SetAttr) -> FsResult<Attr> {

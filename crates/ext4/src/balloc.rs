@@ -1,6 +1,10 @@
 //! The block allocator: finds runs near a goal, and keeps freed blocks out of use until the
 //! transaction that freed them is committed.
 //!
+//! It hands out whole clusters, because a bit of a block bitmap stands for one. Without feature
+//! `bigalloc` a cluster is a block. Counts of bits, claims and frees are in clusters here; which
+//! blocks of a cluster a file maps is for `cluster.rs` to know.
+//!
 //! Invariants:
 //! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits
 //!   of pending frees set (hazards-H18), or if it lies in a window of the file that gets it
@@ -27,10 +31,12 @@ use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{BitmapChecksum, GroupFlags};
 use std::sync::atomic::Ordering;
 
-/// Blocks that were allocated.
+/// Clusters that were allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Got {
+    /// First block of the first cluster.
     pub start: BlockNo,
+    /// Clusters.
     pub len: u32,
 }
 
@@ -46,12 +52,12 @@ enum Fit {
 }
 
 impl Ext4 {
-    /// Allocates up to `want` neighbouring blocks as near to `goal` as possible. With `continues`,
-    /// blocks right at the goal are preferred to a longer run elsewhere.
+    /// Allocates up to `want` neighbouring clusters as near to `goal` as possible. With
+    /// `continues`, clusters right at the goal are preferred to a longer run elsewhere.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.
-    pub(crate) fn alloc_blocks(
+    pub(crate) fn alloc_clusters(
         &self,
         tx: &mut Tx<'_>,
         goal: BlockNo,
@@ -59,7 +65,7 @@ impl Ext4 {
         continues: bool,
     ) -> FsResult<Got> {
         self.reap_pending()?;
-        let want = want.min(self.geo.blocks_per_group());
+        let want = want.min(self.geo.clusters_per_group());
         let claim = self.claim(want.into(), &mut tx.pool, tx.right);
         if claim.blocks == 0 {
             return Err(Errno::NoSpc.into());
@@ -90,7 +96,7 @@ impl Ext4 {
         continues: bool,
     ) -> FsResult<Option<Got>> {
         let groups = self.groups.count();
-        let (first, bit) = self.geo.block_place(goal).unwrap_or((0, 0));
+        let (first, bit) = self.geo.cluster_place(goal).unwrap_or((0, 0));
         if let Some(got) = self.try_group(tx, first, bit, want, Fit::Goal { partly: continues })? {
             return Ok(Some(got));
         }
@@ -118,7 +124,7 @@ impl Ext4 {
 
     /// Holds the locks of all groups, and searches the groups.
     fn search_held(&self, tx: &mut Tx<'_>, goal: BlockNo, want: u32) -> FsResult<Option<Got>> {
-        let (first, _) = self.geo.block_place(goal).unwrap_or((0, 0));
+        let (first, _) = self.geo.cluster_place(goal).unwrap_or((0, 0));
         let groups = self.groups.count();
         let mut held: Vec<_> = (0..groups).map(|g| self.groups.get(g).lock()).collect();
         for fit in [Fit::Full, Fit::Any] {
@@ -133,10 +139,10 @@ impl Ext4 {
         Ok(None)
     }
 
-    /// Finds `len` free blocks in a row near `goal`, without allocating them.
+    /// Finds `len` free clusters in a row near `goal`, without allocating them.
     pub(crate) fn find_free_run(&self, goal: BlockNo, len: u32) -> FsResult<Option<BlockNo>> {
         let groups = self.groups.count();
-        let (first, bit) = self.geo.block_place(goal).unwrap_or((0, 0));
+        let (first, bit) = self.geo.cluster_place(goal).unwrap_or((0, 0));
         for n in 0..groups {
             let group = (first + n) % groups;
             let mut state = self.groups.get(group).lock();
@@ -146,12 +152,10 @@ impl Ext4 {
             }
             self.load_map(group, &mut state)?;
             let map = state.map.as_deref().expect("loaded above");
-            let end = self.geo.group_blocks(group);
+            let end = self.geo.group_clusters(group);
             let run = bitmap::find_run(map, if n == 0 { bit } else { 0 }, end, len);
             if let Some(run) = run.filter(|r| r.len == len) {
-                return Ok(Some(
-                    self.geo.group_first_block(group).plus(run.start.into()),
-                ));
+                return Ok(Some(self.geo.cluster_start(group, run.start)));
             }
         }
         Ok(None)
@@ -184,7 +188,7 @@ impl Ext4 {
         }
         self.load_map(group, state)?;
         let map = state.map.as_deref().expect("loaded above");
-        let end = self.geo.group_blocks(group);
+        let end = self.geo.group_clusters(group);
         let run = match fit {
             Fit::Goal { partly } => {
                 bitmap::run_at(map, bit, end, want).filter(|r| partly || r.len == want)
@@ -196,7 +200,7 @@ impl Ext4 {
             return Ok(None);
         };
         self.take(tx, group, state, run)?;
-        let start = self.geo.group_first_block(group).plus(run.start.into());
+        let start = self.geo.cluster_start(group, run.start);
         Ok(Some(Got {
             start,
             len: run.len,
@@ -217,7 +221,7 @@ impl Ext4 {
         BitmapChecksum::Block
             .verify(&self.geo, group, &state.desc, &bytes)
             .map_err(fault::corrupt)?;
-        let free = bitmap::count_zeros(&bytes, self.geo.group_blocks(group));
+        let free = bitmap::count_zeros(&bytes, self.geo.group_clusters(group));
         if free != state.desc.free_blocks() {
             return Err(FsError::corrupt(format!(
                 "block bitmap of group {group} at block {block}: {free} blocks are free, the descriptor says {}",
@@ -240,7 +244,7 @@ impl Ext4 {
             return Ok(());
         }
         let map = self.fresh_block_bitmap(group, &state.desc);
-        let free = bitmap::count_zeros(&map, self.geo.group_blocks(group));
+        let free = bitmap::count_zeros(&map, self.geo.group_clusters(group));
         if free != state.desc.free_blocks() {
             return Err(FsError::corrupt(format!(
                 "group descriptor {group}: {} free blocks, but {free} in a group that was never used",
@@ -272,27 +276,28 @@ impl Ext4 {
         state: &mut GroupState,
         run: Run,
     ) -> FsResult<()> {
-        let start = self.geo.group_first_block(group).plus(run.start.into());
-        if self.groups.is_system(start, run.len.into()) {
+        let start = self.geo.cluster_start(group, run.start);
+        let blocks = self.cluster_len(run.len);
+        if self.groups.is_system(start, blocks) {
             return Err(FsError::corrupt(format!(
                 "block bitmap of group {group}: block {start} and {} more are free but hold metadata",
-                run.len - 1
+                blocks - 1
             )));
         }
         self.init_block_bitmap(tx, group, state)?;
         self.flip(tx, group, state, run, true)
     }
 
-    /// Takes exactly these blocks, which must be free.
+    /// Takes exactly these clusters, which must be free.
     ///
     /// # Errors
     /// `Corrupt` if one of them is not free, or has a fixed place; errors of the journal.
     pub(crate) fn take_range(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
-        self.check_range(start, len, "blocks to be taken")?;
+        self.check_range(start, self.cluster_len(len) as u32, "blocks to be taken")?;
         let (mut at, mut left) = (start, len);
         while left > 0 {
-            let (group, bit) = self.geo.block_place(at).expect("checked above");
-            let part = left.min(self.geo.group_blocks(group) - bit);
+            let (group, bit) = self.geo.cluster_place(at).expect("checked above");
+            let part = left.min(self.geo.group_clusters(group) - bit);
             let claim = self.claim(part.into(), &mut tx.pool, tx.right);
             let mut state = self.groups.get(group).lock();
             let run = Run {
@@ -304,7 +309,7 @@ impl Ext4 {
             let used = if taken.is_ok() { claim.blocks } else { 0 };
             self.space.settle(claim, used, &mut tx.pool);
             taken?;
-            at = at.plus(part.into());
+            at = at.plus(self.cluster_len(part));
             left -= part;
         }
         Ok(())
@@ -345,7 +350,7 @@ impl Ext4 {
         } else {
             Some(free + run.len)
         };
-        let free = free.filter(|&n| n <= self.geo.group_blocks(group));
+        let free = free.filter(|&n| n <= self.geo.group_clusters(group));
         state.desc.set_free_blocks(free.ok_or_else(|| {
             FsError::corrupt(format!("group descriptor {group}: free blocks miscounted"))
         })?);
@@ -353,24 +358,25 @@ impl Ext4 {
         self.put_desc(tx, group, state, &before)
     }
 
-    /// Frees blocks. For metadata blocks, the caller also tells the journal to forget them.
+    /// Frees `len` clusters, the first of which holds the block `start`. For metadata blocks, the
+    /// caller also tells the journal to forget them.
     ///
     /// # Errors
     /// Damage (blocks outside the volume, with a fixed place, or free already); errors of the
     /// journal.
-    pub(crate) fn free_blocks(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
-        self.check_range(start, len, "freed extent")?;
-        let mut at = start;
+    pub(crate) fn free_clusters(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
+        let mut at = self.cluster_of(start);
+        self.check_range(at, self.cluster_len(len) as u32, "freed extent")?;
         let mut left = len;
         while left > 0 {
-            let (group, bit) = self.geo.block_place(at).expect("checked above");
-            let part = left.min(self.geo.group_blocks(group) - bit);
+            let (group, bit) = self.geo.cluster_place(at).expect("checked above");
+            let part = left.min(self.geo.group_clusters(group) - bit);
             let run = Run {
                 start: bit,
                 len: part,
             };
             self.free_in_group(tx, group, run)?;
-            at = at.plus(part.into());
+            at = at.plus(self.cluster_len(part));
             left -= part;
         }
         Ok(())
@@ -405,15 +411,10 @@ impl Ext4 {
             // has brought there.
             let late = self.options.discard && !free.late && rt::mutant(Mutant::DiscardLate);
             if self.options.discard && !late {
-                let start = self
-                    .geo
-                    .group_first_block(free.group)
-                    .plus(free.start.into());
-                let size = self.block_size;
+                let start = self.geo.cluster_start(free.group, free.start);
+                let (size, blocks) = (self.block_size, self.cluster_len(free.len));
                 // A discard is a hint: where it fails, the blocks are free all the same.
-                let _ = self
-                    .queue
-                    .discard(size.lba(start), size.sectors_of(free.len.into()));
+                let _ = self.queue.discard(size.lba(start), size.sectors_of(blocks));
             }
             if free.late {
                 continue;

@@ -515,7 +515,7 @@ impl Replay<'_> {
             fs.transact(STEP_CREDITS, |tx| {
                 let _tree = inode.tree.write();
                 fs.insert_extent(tx, &inode, extent)?;
-                fs.add_blocks(&inode, extent.len.into())?;
+                fs.add_clusters(&inode, extent.len.into())?;
                 fs.put_inode(tx, &inode)
             })?;
         }

@@ -11,8 +11,8 @@ use crate::space::{Reserve, Space};
 use base::{BlockNo, BlockSize, Bytes, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
-    Attr, Creds, Errno, Errors, FallocateMode, FileSystem, FsError, FsResult, FsStat, Latch,
-    PageCache, SeekMode, SetAttr, SyncTimes,
+    AtomicUnit, Attr, Creds, Errno, Errors, FallocateMode, FileSystem, FsError, FsResult, FsStat,
+    Latch, PageCache, SeekMode, SetAttr, SyncTimes,
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::Folding;
@@ -79,6 +79,10 @@ impl Ext4 {
     /// What whoever mounts should know of these options on this volume; none: all is as asked for.
     pub fn remark(&self) -> Option<String> {
         let scheme = self.journal.scheme().filter(|_| !self.options.read_only)?;
+        if scheme.is_fast() && self.has_clusters() {
+            let why = "the volume has clusters (bigalloc), so every commit is a full one";
+            return Some(why.into());
+        }
         let full = scheme.is_fast() && !self.journal.takes_fast_commits();
         full.then(|| {
             "the journal is too small for fast commits, so every commit is a full one; 1,280 blocks are enough (`varve mkfs --journal SIZE`, `tune2fs -J size=`)".into()
@@ -276,15 +280,15 @@ impl Ext4 {
     fn stat_fs(&self) -> FsStat {
         let overhead = match u64::from(self.geo.overhead_clusters()) {
             0 => self.groups.system_blocks() + self.journal_blocks(),
-            known => known,
+            known => self.cluster_len(1) * known,
         };
-        let free = self.space.free();
+        let (free, held_back) = (self.space.free(), self.reserve.blocks);
         let (_, inodes_free) = self.groups.free_counts();
         FsStat {
             block_bytes: self.geo.block_bytes(),
             blocks: self.geo.blocks_count().saturating_sub(overhead),
-            blocks_free: free,
-            blocks_available: free.saturating_sub(self.reserve.blocks),
+            blocks_free: self.cluster_len(1) * free,
+            blocks_available: self.cluster_len(1) * free.saturating_sub(held_back),
             inodes: self.geo.inodes_count().into(),
             inodes_free,
             name_bytes_max: 255,
@@ -333,6 +337,10 @@ impl FileSystem for Ext4 {
     }
     fn has_atomic_writes(&self) -> bool {
         self.has_log() && !self.options.read_only
+    }
+    fn atomic_unit(&self) -> Option<AtomicUnit> {
+        self.has_atomic_writes()
+            .then(|| self.atomic_unit_of_volume())
     }
     fn sync_keeps_order(&self) -> bool {
         self.has_log()

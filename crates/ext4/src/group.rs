@@ -25,13 +25,13 @@ pub(crate) struct GroupState {
     pub desc: GroupDesc,
     /// The allocator's bitmap (G2).
     pub map: Option<Box<[u8]>>,
-    /// Blocks whose freeing is not committed (G3).
+    /// Clusters whose freeing is not committed (G3).
     pub waiting: u32,
-    /// Blocks kept free for files to grow into (G3).
+    /// Clusters kept free for files to grow into (G3).
     pub held: u32,
 }
 
-/// Blocks freed in a transaction.
+/// Clusters freed in a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingFree {
     pub tid: Tid,
@@ -43,11 +43,11 @@ pub(crate) struct PendingFree {
     pub late: bool,
 }
 
-/// A run of blocks kept free for one file or for small files (`prealloc`).
+/// A run of clusters kept free for one file or for small files (`prealloc`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
     pub group: u32,
-    /// First block of it in the group.
+    /// Bit of the first one in the group.
     pub start: u32,
     pub len: u32,
 }
@@ -56,6 +56,7 @@ pub(crate) struct Window {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Sums {
     pub inodes: u64,
+    /// Free clusters.
     pub blocks: u64,
     pub dirs: u64,
 }
@@ -159,7 +160,7 @@ impl Groups {
         &self.list[group as usize]
     }
 
-    /// Free blocks and inodes of all groups.
+    /// Free clusters and inodes of all groups.
     pub fn free_counts(&self) -> (u64, u64) {
         self.list.iter().fold((0, 0), |(blocks, inodes), group| {
             let desc = &group.lock().desc;
@@ -284,7 +285,7 @@ impl Ext4 {
     /// Copies the totals of free blocks and inodes into the superblock, which has them only lazily.
     pub(crate) fn count_into(&self, sb: &mut Superblock) {
         let (blocks, inodes) = self.groups.free_counts();
-        sb.set_free_blocks(blocks);
+        sb.set_free_blocks(blocks * u64::from(self.geo.cluster_blocks()));
         sb.set_free_inodes(inodes as u32);
         sb.set_write_time(rt::wall().secs.max(0) as u64);
     }
@@ -318,8 +319,9 @@ impl Ext4 {
     pub(crate) fn fresh_block_bitmap(&self, group: u32, desc: &GroupDesc) -> Box<[u8]> {
         let sb = &self.geo;
         let mut map = vec![0; self.block_size.bytes()].into_boxed_slice();
-        let blocks = sb.group_blocks(group);
-        let head = head_blocks(sb, group).min(blocks.into()) as u32;
+        let clusters = sb.group_clusters(group);
+        let head = head_blocks(sb, group).div_ceil(sb.cluster_blocks().into());
+        let head = head.min(clusters.into()) as u32;
         crate::bitmap::fill(&mut map, 0, head, true);
         let own = [
             (desc.block_bitmap(), 1),
@@ -328,7 +330,7 @@ impl Ext4 {
         ];
         for (start, len) in own {
             for n in 0..len {
-                if let Some((g, bit)) = sb.block_place(start.plus(n))
+                if let Some((g, bit)) = sb.cluster_place(start.plus(n))
                     && g == group
                 {
                     crate::bitmap::fill(&mut map, bit, 1, true);
@@ -336,7 +338,7 @@ impl Ext4 {
             }
         }
         let bits = (self.block_size.bytes() * 8) as u32;
-        crate::bitmap::fill(&mut map, blocks, bits - blocks, true);
+        crate::bitmap::fill(&mut map, clusters, bits - clusters, true);
         map
     }
 }

@@ -77,7 +77,7 @@ impl Ext4 {
         // Not top level: the parent's flexible group, unless it is clearly worse than the mean.
         let flex = u64::from(self.flex_groups());
         let slack_inodes = u64::from(self.geo.inodes_per_group()) * flex / 4;
-        let slack_blocks = u64::from(self.geo.blocks_per_group()) * flex / 4;
+        let slack_blocks = u64::from(self.geo.clusters_per_group()) * flex / 4;
         let fits = |s: &Sums| {
             s.inodes > 0
                 && s.inodes >= inodes.saturating_sub(slack_inodes)

@@ -34,6 +34,7 @@ mod bitmap;
 mod blockmap;
 mod chattr;
 pub mod check;
+mod cluster;
 pub mod dir;
 mod dirio;
 mod extent;

@@ -136,8 +136,20 @@ impl Ext4 {
         Ok((self.inode_goal(inode), false))
     }
 
-    /// Frees data blocks of an inode. Blocks whose images may stand in the log are revoked.
+    /// Frees data blocks of an inode with a block map.
     pub(crate) fn free_data(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        start: BlockNo,
+        len: u32,
+    ) -> FsResult<()> {
+        self.forget_data(tx, inode, start, len)?;
+        self.free_clusters(tx, start, len)
+    }
+
+    /// Before data blocks are freed: revokes those whose images may stand in the log.
+    pub(crate) fn forget_data(
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,
@@ -149,10 +161,9 @@ impl Ext4 {
             for n in 0..len {
                 tx.forget(start.plus(n.into()))?;
             }
-        } else {
-            self.revoke_logged(tx, start, len)?;
+            return Ok(());
         }
-        self.free_blocks(tx, start, len)
+        self.revoke_logged(tx, start, len)
     }
 
     /// True if freeing these blocks of an inode may revoke images in the log.

@@ -101,6 +101,7 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
         | RoCompat::DIR_NLINK.0
         | RoCompat::EXTRA_ISIZE.0
         | RoCompat::METADATA_CSUM.0
+        | RoCompat::BIGALLOC.0
         | RoCompat::PROJECT.0
         | RoCompat::ORPHAN_PRESENT.0,
 );
@@ -218,10 +219,11 @@ impl Ext4 {
         groups: Groups,
     ) -> FsResult<Ext4> {
         let block_size = block_size(&sb)?;
-        let fast = journal.takes_fast_commits() && !options.read_only;
+        // cluster-C6.
+        let fast = journal.takes_fast_commits() && !options.read_only && sb.cluster_blocks() == 1;
         let geo = sb.clone();
         let reserve = Reserve {
-            blocks: geo.reserved_blocks(),
+            blocks: geo.reserved_blocks() / u64::from(geo.cluster_blocks()),
             owner: ReserveOwner {
                 uid: options.reserve_uid.unwrap_or(geo.reserved_uid()),
                 gid: options.reserve_gid.unwrap_or(geo.reserved_gid()),
@@ -281,20 +283,6 @@ impl Ext4 {
         };
         self.mark_mounted(torn, found)?;
         self.finish_orphans(waiting)
-    }
-
-    /// Settles a read-only mount: recovery has emptied the log, and nothing will be written to it.
-    fn settle_read_only(&self, recovered: bool) -> FsResult<()> {
-        if !recovered {
-            return Ok(());
-        }
-        let mut sb = self.sb.lock();
-        let features = sb.incompat().without(Incompat::RECOVER);
-        sb.set_incompat(features);
-        // RECOVER is cleared, so nothing would tell any more that the totals are only those of the
-        // last unmount.
-        self.count_into(&mut sb);
-        write_in_place(&self.queue, &mut sb)
     }
 
     /// M1: makes the superblock say, durably, that the volume is mounted.
@@ -531,6 +519,9 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
         return Err(FsError::incompatible(what));
     }
     block_size(sb)?;
+    if !options.read_only {
+        crate::cluster::check(sb)?;
+    }
     if !sb.inodes_per_group().is_multiple_of(8) {
         let n = sb.inodes_per_group();
         return Err(FsError::corrupt(format!(

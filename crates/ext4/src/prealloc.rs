@@ -27,8 +27,9 @@ use std::sync::atomic::Ordering;
 
 /// Blocks of a file up to which it shares the window for small files (`mb_stream_req`).
 const SMALL_BLOCKS: u64 = 16;
-/// Blocks of the shared window (`mb_group_prealloc`).
+/// Blocks of the shared window, and the least number of its clusters (`mb_group_prealloc`).
 const SHARED_BLOCKS: u32 = 512;
+const SHARED_CLUSTERS_MIN: u32 = 32;
 /// Round sizes up to this one are powers of two; larger ones are multiples of twice this.
 const POWER_BLOCKS: u64 = 256;
 
@@ -42,7 +43,7 @@ fn round_size(end: u64) -> u64 {
 }
 
 impl Ext4 {
-    /// Allocates data blocks of a regular file for a hole of `len` blocks at `lblk`. The `tree`
+    /// Allocates `len` clusters of a file for a hole at `lblk`, where a cluster begins. The `tree`
     /// lock is held.
     pub(crate) fn alloc_data(
         &self,
@@ -54,10 +55,10 @@ impl Ext4 {
     ) -> FsResult<Got> {
         let mut core = inode.core();
         let size = core.size.div_ceil(self.block());
-        let end = (u64::from(lblk) + u64::from(len)).max(size);
+        let end = (u64::from(lblk) + self.cluster_len(len)).max(size);
         if core.pins == 0 || !core.disk.is_regular() {
             drop(core);
-            return self.alloc_blocks(tx, goal, len, continues);
+            return self.alloc_clusters(tx, goal, len, continues);
         }
         if end <= SMALL_BLOCKS {
             drop(core);
@@ -72,12 +73,12 @@ impl Ext4 {
             other => self.close_window(other.take()),
         }
         drop(core);
-        let got = self.alloc_blocks(tx, goal, len, continues)?;
-        let next = u64::from(lblk) + u64::from(got.len);
+        let got = self.alloc_clusters(tx, goal, len, continues)?;
+        let next = u64::from(lblk) + self.cluster_len(got.len);
         if next >= size && end > SMALL_BLOCKS {
-            let more = round_size(end).saturating_sub(next) as u32;
+            let more = round_size(end).saturating_sub(next) as u32 / self.geo.cluster_blocks();
             let mut core = inode.core();
-            core.window = self.open_window(got.start.plus(got.len.into()), more);
+            core.window = self.open_window(got.start.plus(self.cluster_len(got.len)), more);
         }
         Ok(got)
     }
@@ -90,18 +91,23 @@ impl Ext4 {
             // Where all files are small no other search takes back what was freed, and each window
             // would lie in blocks that nothing has used.
             self.reap_pending()?;
-            let at = self.find_free_run(goal, SHARED_BLOCKS)?;
-            *shared = at.and_then(|start| self.open_window(start, SHARED_BLOCKS));
+            let most = SHARED_BLOCKS / self.geo.cluster_blocks();
+            let most = match self.geo.cluster_blocks() {
+                1 => most,
+                _ => most.max(SHARED_CLUSTERS_MIN),
+            };
+            let at = self.find_free_run(goal, most)?;
+            *shared = at.and_then(|start| self.open_window(start, most));
         }
         if let Some(w) = &mut *shared {
             return self.alloc_from(tx, w, len);
         }
         drop(shared);
-        self.alloc_blocks(tx, goal, len, false)
+        self.alloc_clusters(tx, goal, len, false)
     }
 
     fn window_start(&self, w: &Window) -> BlockNo {
-        self.geo.group_first_block(w.group).plus(w.start.into())
+        self.geo.cluster_start(w.group, w.start)
     }
 
     /// Allocates the front of a window.
@@ -129,16 +135,16 @@ impl Ext4 {
         })
     }
 
-    /// Keeps up to `len` free blocks from `start` on. `None` if the first one is taken, or if a
+    /// Keeps up to `len` free clusters from `start` on. `None` if the first one is taken, or if a
     /// search for the last free blocks is under way (W2). The lock that guards the window is held.
     fn open_window(&self, start: BlockNo, len: u32) -> Option<Window> {
-        let (group, bit) = self.geo.block_place(start)?;
+        let (group, bit) = self.geo.cluster_place(start)?;
         let starving = self.starving.load(Ordering::SeqCst) > 0;
         if len == 0 || starving && !rt::mutant(Mutant::WindowWhileStarving) {
             return None;
         }
         let mut state = self.groups.get(group).lock();
-        let end = self.geo.group_blocks(group);
+        let end = self.geo.group_clusters(group);
         // A group without a map was never allocated from, so there is nothing to stay contiguous
         // with.
         let map = state.map.as_deref_mut()?;

@@ -1,4 +1,5 @@
-//! The account of free blocks.
+//! The account of free blocks, counted in clusters: without feature `bigalloc` a cluster is a
+//! block.
 //!
 //! Free blocks are *usable* (an allocation may take them now) or *pending* (freed in a transaction
 //! that is not committed; hazards-H18). Of the usable ones some are *promised* to delayed writes

@@ -23,12 +23,13 @@ impl Ext4 {
         if !self.queue.caps().discard {
             return Err(Errno::NotSup.into());
         }
-        let least = min_bytes.div_ceil(self.block()).max(1);
+        let unit = u64::from(self.geo.cluster_blocks());
+        let least = min_bytes.div_ceil(self.block() * unit).max(1);
         let blocks = self.geo.blocks_count();
         let short = range.end.saturating_sub(range.start) < self.block();
         if short
             || range.start / self.block() >= blocks
-            || least > self.geo.blocks_per_group().into()
+            || least > self.geo.clusters_per_group().into()
         {
             return Err(Errno::Inval.into());
         }
@@ -40,14 +41,16 @@ impl Ext4 {
             let end = first + u64::from(self.geo.group_blocks(group));
             let part = wanted.start.max(first)..wanted.end.min(end);
             if !part.is_empty() {
-                let part = (part.start - first) as u32..(part.end - first) as u32;
+                // Clusters that lie in the range as a whole.
+                let part = (part.start - first).div_ceil(unit)..(part.end - first) / unit;
+                let part = part.start as u32..part.end as u32;
                 done += self.trim_group(group, part, least as u32)?;
             }
         }
-        Ok(done * self.block())
+        Ok(done * unit * self.block())
     }
 
-    /// Discards the free runs within the bits `part` of one group. Answers how many blocks were
+    /// Discards the free runs within the bits `part` of one group. Answers how many clusters were
     /// discarded.
     fn trim_group(&self, group: u32, part: Range<u32>, least: u32) -> FsResult<u64> {
         let mut state = self.groups.get(group).lock();
@@ -62,8 +65,9 @@ impl Ext4 {
             let start = bitmap::next(map, at, part.end, false);
             let end = bitmap::next(map, start, part.end, true);
             if end - start >= least {
-                let block = self.geo.group_first_block(group).plus(start.into());
-                let sectors = self.block_size.sectors_of(u64::from(end - start));
+                let block = self.geo.cluster_start(group, start);
+                let blocks = self.cluster_len(end - start);
+                let sectors = self.block_size.sectors_of(blocks);
                 self.queue
                     .discard(self.block_size.lba(block), sectors)
                     .map_err(fault::device("discarding free blocks"))?;

@@ -21,6 +21,7 @@ use data_path::{Cut, MIB, Tear, judge, life_beside, new_pair, new_volume};
 use fscore::{Creds, FallocateMode, FileSystem};
 use testkit::Brief;
 use testkit::mutants::{Seen, caught, cuts_of, missed};
+use varve_ext4::mkfs::{JournalSize, MkfsOptions};
 
 /// Cuts within which a mutant has to be noticed.
 const CUTS: u64 = 400;
@@ -83,6 +84,54 @@ fn replay_unflushed_log_beside() {
     let start = (&home, Some(&log));
     let explore = |mutant| cuts_of_recoveries(start, "scheme=jbd2", 100..104, mutant);
     caught(Mutant::ReplayUnflushedLog, ON_TWO, explore);
+}
+
+/// hazards-H18 inside of a file: the cluster goes with a block of it, and another file gets it.
+#[test]
+fn cluster_freed_early() {
+    let options = MkfsOptions {
+        cluster_bytes: Some(32 << 10),
+        journal: JournalSize::Blocks(1024),
+        ..common::options_of(MIB_OF_VOLUME)
+    };
+    let start: Image = common::made(&options).blocks().into_iter().collect();
+    let explore = |mutant| explore_beside(mutant, (&start, None), "");
+    let mutant = Mutant::ClusterFreedEarly;
+    caught(mutant, "ext4, clusters of 32 KiB", explore);
+}
+
+/// A block of which the log has an image leaves a file, and is written again in its cluster before
+/// that is committed.
+fn a_hole_over_a_logged_block() {
+    let options = MkfsOptions {
+        cluster_bytes: Some(64 << 10),
+        ..common::options_of(48)
+    };
+    let ram = common::made(&options);
+    let fs = common::mount(&ram, "commit=600");
+    let ino = fs.file("a");
+    fs.write(ino, 0, &[1; 65_536]).expect("room");
+    let part = (4096, base::Bytes::from(vec![2; 8192]));
+    fs.write_atomic(ino, &[part]).expect("taken");
+    fs.fsync(ino, false).expect("synced");
+    let punch = FallocateMode::PunchHole;
+    fs.fallocate(ino, punch, 4096, 8192).expect("punched");
+    fs.write(ino, 4096, &[3; 8192]).expect("room");
+    fs.writeback(base::Time(u64::MAX)).expect("written");
+    fs.fsync(ino, false).expect("synced");
+    let cut = common::mount(&common::fork(&ram), "");
+    assert!(cut.content(ino)[4096..12_288] == [3; 8192], "too old");
+    cut.unmount().expect("clean");
+    fs.unmount().expect("clean");
+}
+
+/// hazards-H6 inside of a file (cluster-C5).
+#[test]
+fn cluster_hole_direct() {
+    let workload = "ext4, an atomic write, a hole and a write in one cluster";
+    missed(Mutant::ClusterHoleDirect, workload, CROWDS, |_| {
+        a_hole_over_a_logged_block();
+    });
 }
 
 /// Run by hand, e.g. `MUTANT=tail-unflushed`: whether two devices show a mistake that others show

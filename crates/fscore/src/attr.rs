@@ -216,6 +216,16 @@ pub struct DirEntry {
     pub next: u64,
 }
 
+/// Single writes that are all there or not at all after a cut of power: those of a power of two of
+/// bytes from `min` to `max`, at a multiple of their length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtomicUnit {
+    /// Shortest, bytes. A part of a block can be written as well, at the cost of the whole.
+    pub min: u32,
+    /// Longest that is never too large, bytes.
+    pub max: u32,
+}
+
 /// What `statfs` tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FsStat {

@@ -2,7 +2,7 @@
 //! operations take.
 
 use crate::{
-    Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, Onlookers, SetAttr,
+    AtomicUnit, Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, Onlookers, SetAttr,
     WriteErrorCounts,
 };
 use base::{Bytes, Ino, Time};
@@ -237,6 +237,11 @@ pub trait FileSystem: Send + Sync {
     /// True if [`write_atomic`](Self::write_atomic) works here.
     fn has_atomic_writes(&self) -> bool {
         false
+    }
+    /// Which single writes [`write_atomic`](Self::write_atomic) takes whatever the file looks like
+    /// (`stx_atomic_write_unit_min` and `_max` of `statx`); `None` where it does not work.
+    fn atomic_unit(&self) -> Option<AtomicUnit> {
+        None
     }
     /// Writes all parts, each with its offset, so that after a cut of power either all of them are
     /// there or none is; other writes go on meanwhile, and no reader sees a part alone. It is

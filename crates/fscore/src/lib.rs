@@ -20,7 +20,7 @@ pub mod shell;
 mod write_errors;
 mod xattr_name;
 
-pub use attr::{AccessTimes, Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
+pub use attr::{AccessTimes, AtomicUnit, Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use caller::{Caller, GroupsOf, Requester, ReserveOwner};
 pub use error::{Errno, FsError, FsResult};
 pub use flags::FileFlags;

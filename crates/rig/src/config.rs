@@ -53,6 +53,9 @@ pub struct Config {
     /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode_bytes: Option<u32>,
+    /// Bytes of a cluster of ext4 (feature `bigalloc`); `None`: blocks are allocated one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_bytes: Option<u32>,
     /// Size of the journal, blocks; `None`: as `mke2fs` would choose.
     pub journal_blocks: Option<u32>,
     /// How data relates to the journal.
@@ -112,6 +115,18 @@ impl From<Data> for DataMode {
     }
 }
 
+/// The bytes that `cluster=` asks for.
+fn cluster_bytes(item: &str) -> Result<u32, RigError> {
+    let text = item.trim_start_matches("cluster=");
+    let (number, unit) = match text.strip_suffix('k') {
+        Some(number) => (number, 1024),
+        None => (text, 1),
+    };
+    let number = number.parse::<u32>().ok();
+    let bytes = number.and_then(|n| n.checked_mul(unit));
+    bytes.ok_or_else(|| RigError::Cluster { text: text.into() })
+}
+
 /// UUID and hash seed of file systems made with this seed.
 pub fn identity(seed: u64) -> ([u8; 16], [u8; 16]) {
     let mut rng = Rng::named(seed, "mkfs");
@@ -132,6 +147,7 @@ impl Config {
             bytes: 1 << 30,
             block_bytes: None,
             inode_bytes: None,
+            cluster_bytes: None,
             journal_blocks: None,
             data: Data::Ordered,
             cache_mib: None,
@@ -179,8 +195,13 @@ impl Config {
     /// # Errors
     /// An unknown word or a contradiction, with what would be valid.
     pub fn set_scheme(&mut self, text: &str) -> Result<(), RigError> {
-        let (data, rest): (Vec<&str>, Vec<&str>) = text
+        let (clusters, rest): (Vec<&str>, Vec<&str>) = text
             .split('+')
+            .partition(|item| item.trim().starts_with("cluster="));
+        let cluster = clusters.last().map(|item| item.trim());
+        self.cluster_bytes = cluster.map(cluster_bytes).transpose()?;
+        let (data, rest): (Vec<&str>, Vec<&str>) = rest
+            .into_iter()
             .partition(|item| item.trim().starts_with("data="));
         self.data = match data.last() {
             Some(item) => item.trim().trim_start_matches("data=").parse()?,
@@ -196,10 +217,14 @@ impl Config {
     /// The shortest text that [`Config::set_scheme`] makes the same of: the name of the scheme in
     /// results.
     pub fn scheme_text(&self) -> String {
-        match self.data {
-            Data::Ordered => self.scheme.to_string(),
-            data => format!("{}+data={data}", self.scheme),
+        let mut text = self.scheme.to_string();
+        if self.data != Data::Ordered {
+            text += &format!("+data={}", self.data);
         }
+        if let Some(bytes) = self.cluster_bytes {
+            text += &format!("+cluster={bytes}");
+        }
+        text
     }
 
     /// The device profile with the timing set that was asked for.
@@ -247,6 +272,7 @@ impl Config {
         }
         let foreign = match self.fs {
             Fs::F2fs if self.data != Data::Ordered => format!("data={}", self.data),
+            Fs::F2fs if self.cluster_bytes.is_some() => "cluster=".into(),
             Fs::F2fs if self.journal_blocks.is_some() && self.f2fs_journal().is_none() => {
                 "the size of a journal".into()
             }
@@ -358,6 +384,7 @@ impl Config {
             Fs::F2fs => unreachable!("F2FS has a mkfs of its own"),
         };
         options.block_bytes = self.block_bytes.unwrap_or(options.block_bytes);
+        options.cluster_bytes = self.cluster_bytes;
         options.inode_bytes = self.inode_bytes.unwrap_or(options.inode_bytes);
         options.fast_commits = self.scheme.journal().is_some_and(|s| s.is_fast());
         options.journal = match (self.scheme.journal(), self.journal_blocks) {

@@ -15,6 +15,12 @@ pub enum RigError {
     /// No scheme, or choices that contradict each other.
     #[error("{0}")]
     Scheme(journal::ChoiceError),
+    /// No size of a cluster.
+    #[error("cluster={text}: say bytes, as 65536 or 64k")]
+    Cluster {
+        /// What was asked for.
+        text: String,
+    },
     /// A scheme that would not be safe on the device.
     #[error("scheme {scheme} on device {device}: {why}")]
     Unsafe {

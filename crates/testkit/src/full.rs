@@ -46,6 +46,8 @@ pub struct Plan {
     pub steps: usize,
     /// Bytes that are free when the tasks begin; one file takes the rest.
     pub room: u64,
+    /// Bytes of which offset and length of a range that moves (collapse, insert) are multiples.
+    pub moves: u64,
 }
 
 /// The files that the tasks have left, and what they have to hold.
@@ -70,6 +72,8 @@ struct Writer {
     files: Vec<Option<Held>>,
     dirs: Vec<bool>,
     refused: u64,
+    /// As in [`Plan`].
+    moves: u64,
 }
 
 /// Takes all but `room` bytes of the volume, runs the tasks, and returns what they know.
@@ -80,7 +84,7 @@ pub fn run(fs: &Arc<dyn FileSystem>, plan: Plan) -> Crowd {
     let filler = fill(&**fs, plan.room);
     let tasks: Vec<_> = (0..plan.tasks)
         .map(|number| {
-            let mut writer = Writer::new(fs, plan.seed, number);
+            let mut writer = Writer::new(fs, plan, number);
             rt::spawn("writer", move || {
                 (0..plan.steps).for_each(|_| writer.step());
                 writer
@@ -163,6 +167,7 @@ where
         tasks: 3,
         steps,
         room: 0,
+        moves: PAGE,
     };
     share(&any, plan);
     V::check(&fs);
@@ -349,14 +354,15 @@ impl Held {
 }
 
 impl Writer {
-    fn new(fs: &Arc<dyn FileSystem>, seed: u64, number: u64) -> Writer {
+    fn new(fs: &Arc<dyn FileSystem>, plan: Plan, number: u64) -> Writer {
         Writer {
             fs: fs.clone(),
-            rng: Rng::named(seed, &format!("writer {number}")),
+            rng: Rng::named(plan.seed, &format!("writer {number}")),
             number,
             files: (0..FILES).map(|_| None).collect(),
             dirs: vec![false; DIRS],
             refused: 0,
+            moves: plan.moves,
         }
     }
 
@@ -558,11 +564,12 @@ impl Writer {
 
     /// Takes blocks out of the middle of a file, or inserts a hole there.
     fn shift(&mut self, slot: usize, ino: Ino) {
-        let blocks = self.content(slot).len() as u64 / PAGE;
+        let unit = self.moves;
+        let blocks = self.content(slot).len() as u64 / unit;
         if blocks < 4 {
             return;
         }
-        let (at, len) = (self.rng.below(blocks - 2) * PAGE, PAGE);
+        let (at, len) = (self.rng.below(blocks - 2) * unit, unit);
         let collapse = self.rng.one_in(2);
         let mode = match collapse {
             true => FallocateMode::CollapseRange,
@@ -579,7 +586,7 @@ impl Writer {
         let content = self.content(slot);
         match collapse {
             true => drop(content.drain(range)),
-            false => drop(content.splice(range.start..range.start, vec![0; PAGE as usize])),
+            false => drop(content.splice(range.start..range.start, vec![0; unit as usize])),
         }
     }
 

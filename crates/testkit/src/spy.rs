@@ -4,8 +4,9 @@
 
 use base::{Bytes, Ino, Map, Time};
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
-    FsResult, FsStat, RenameMode, SeekMode, SetAttr, WriteErrorCounts, WriteErrors, XattrMode,
+    AtomicUnit, Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem,
+    FsError, FsResult, FsStat, RenameMode, SeekMode, SetAttr, WriteErrorCounts, WriteErrors,
+    XattrMode,
 };
 use rt::Mutex;
 use std::ops::Range;
@@ -324,6 +325,9 @@ impl FileSystem for SpyFs {
     }
     fn has_atomic_writes(&self) -> bool {
         self.atomic_max.load(Ordering::Relaxed) > 0
+    }
+    fn atomic_unit(&self) -> Option<AtomicUnit> {
+        self.below.atomic_unit()
     }
     fn write_atomic(&self, ino: Ino, parts: &[(u64, Bytes)]) -> FsResult<()> {
         let bytes = parts.iter().map(|(_, data)| data.len()).sum();

@@ -27,6 +27,7 @@ pub struct Format {
     kind: Kind,
     label: String,
     block_bytes: u32,
+    cluster_bytes: Option<u32>,
     journal: Option<u64>,
     seed: Option<u64>,
     overwrite: bool,
@@ -39,6 +40,7 @@ impl Format {
             kind,
             label: String::new(),
             block_bytes: 4096,
+            cluster_bytes: None,
             journal: None,
             seed: None,
             overwrite: false,
@@ -66,6 +68,14 @@ impl Format {
     #[must_use]
     pub fn block_bytes(mut self, bytes: u32) -> Format {
         self.block_bytes = bytes;
+        self
+    }
+
+    /// Bytes of a cluster, the unit of allocation of an ext4 (feature `bigalloc`): a power of two
+    /// above a block, up to 1 MiB. Blocks are allocated one by one by default.
+    #[must_use]
+    pub fn cluster_bytes(mut self, bytes: u32) -> Format {
+        self.cluster_bytes = Some(bytes);
         self
     }
 
@@ -123,6 +133,7 @@ impl Disk {
         options.kind = kind;
         options.label.clone_from(&format.label);
         options.block_bytes = format.block_bytes;
+        options.cluster_bytes = format.cluster_bytes;
         options.journal = match format.journal {
             None => JournalSize::Default,
             Some(0) => JournalSize::None,
@@ -140,6 +151,9 @@ impl Disk {
         if format.block_bytes != 4096 {
             let what = format!("blocks of {} bytes: F2FS has 4096", format.block_bytes);
             return Err(Error::Options(what));
+        }
+        if format.cluster_bytes.is_some() {
+            return Err(Error::Options("clusters are for ext4".into()));
         }
         let (uuid, _, time) = identity(format.seed)?;
         let mut options = F2fsOptions::new(self.bytes(), uuid, time);

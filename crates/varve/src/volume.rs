@@ -367,6 +367,15 @@ impl Volume {
         self.vfs().has_atomic_writes()
     }
 
+    /// The single writes that [`File::write_atomic`] takes whatever the file looks like: shortest
+    /// and longest, bytes, as `statx` tells `stx_atomic_write_unit_min` and `_max`. Lengths between
+    /// are powers of two, at offsets that are multiples of them. Several parts together may be
+    /// longer or shorter. `None` where there are no atomic writes, and on F2FS, which sets no bound
+    /// to one write.
+    pub fn atomic_write_unit(&self) -> Option<(u32, u32)> {
+        self.vfs().atomic_unit().map(|unit| (unit.min, unit.max))
+    }
+
     /// Space and inodes.
     ///
     /// # Errors

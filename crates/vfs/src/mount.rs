@@ -296,6 +296,11 @@ impl Vfs {
     pub fn has_atomic_writes(&self) -> bool {
         self.fs.has_atomic_writes()
     }
+    /// Which single atomic writes are never too large
+    /// ([`FileSystem::atomic_unit`](fscore::FileSystem::atomic_unit)).
+    pub fn atomic_unit(&self) -> Option<fscore::AtomicUnit> {
+        self.fs.atomic_unit()
+    }
     /// True if a sync of a file makes durable every change that ended before it
     /// ([`FileSystem::sync_keeps_order`](fscore::FileSystem::sync_keeps_order)).
     pub fn sync_keeps_order(&self) -> bool {

@@ -109,6 +109,28 @@ fn sqlite_with_atomic_writes_loses_no_acknowledged_transaction() {
     }
 }
 
+/// Atomic writes and other contents on a volume with clusters (`bigalloc`), state by state.
+#[test]
+fn clusters_keep_what_was_acknowledged() {
+    for (scheme, workload) in [
+        (
+            "jbd2+cluster=65536",
+            "sqlite:insert=2,update=1,delete=1,psow=off,journal=delete,synchronous=full,prefill=300,value=2000,batch=on",
+        ),
+        (
+            "emmc+cluster=16384",
+            "sqlite:insert=2,update=1,delete=1,psow=off,journal=truncate,synchronous=full,batch=on",
+        ),
+        (
+            "coalition+cluster=32768",
+            "script:create f; write f 0+4k; fsync f; write f 8k+4k; fsync f; falloc f 20k+40k keep; truncate f 5000; create g; \
+             write g 0+20k; fsync g; unlink f; sync",
+        ),
+    ] {
+        assert_kept(scheme, workload);
+    }
+}
+
 /// The rows before the first transaction are too many for one atomic write, so they have a journal
 /// file, whose removal is durable with `extra`.
 #[test]

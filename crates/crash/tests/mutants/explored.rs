@@ -152,6 +152,13 @@ fn text(text: &'static str) -> String {
     text.into()
 }
 
+/// Transactions of SQLite, each an atomic write in place of a journal file.
+fn atomic_transactions() -> String {
+    text(
+        "sqlite:insert=2,update=1,delete=1,psow=off,journal=delete,synchronous=full,prefill=300,value=2000,batch=on",
+    )
+}
+
 /// Five extents need a block of the extent tree; it is freed, and is data of the next file.
 fn tree_block_becomes_data() -> String {
     text(
@@ -398,6 +405,12 @@ const CASES: &[Shows] = &[
         ..USUAL
     },
     Shows {
+        mutant: Mutant::AtomicPieces,
+        scheme: "jbd2+cluster=65536",
+        workload: atomic_transactions,
+        ..USUAL
+    },
+    Shows {
         mutant: Mutant::ConvertUnordered,
         scheme: "emmc",
         workload: preallocate,
@@ -475,6 +488,14 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
     (
         Mutant::CleanRedirtied,
         "journal: blocks change again while they are remapped",
+    ),
+    (
+        Mutant::ClusterFreedEarly,
+        "ext4: clusters, of which a part is cut off while another file takes blocks",
+    ),
+    (
+        Mutant::ClusterHoleDirect,
+        "ext4: an atomic write, a hole in its place and a write there, in one cluster",
     ),
     (Mutant::DiscardLate, "ext4: mounted with discard"),
     (
@@ -559,6 +580,11 @@ fn base_always_valid() {
 #[test]
 fn untracked_store() {
     caught(Mutant::UntrackedStore);
+}
+
+#[test]
+fn atomic_pieces() {
+    caught(Mutant::AtomicPieces);
 }
 
 #[test]

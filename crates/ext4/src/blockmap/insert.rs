@@ -35,12 +35,12 @@ impl Ext4 {
             Ok(got) => got,
             Err(e) => {
                 for &block in &fresh {
-                    self.free_blocks(tx, block, 1)?;
+                    self.free_clusters(tx, block, 1)?;
                 }
                 return Err(e);
             }
         };
-        self.add_blocks(inode, fresh.len() as i64)?;
+        self.add_clusters(inode, fresh.len() as i64)?;
         self.set_pointers(tx, inode, &path, got, fresh)?;
         Ok(got)
     }
@@ -65,11 +65,11 @@ impl Ext4 {
     ) -> FsResult<Vec<BlockNo>> {
         let mut fresh = Vec::new();
         for _ in 0..self.missing_levels(inode, path)? {
-            match self.alloc_blocks(tx, goal, 1, false) {
+            match self.alloc_clusters(tx, goal, 1, false) {
                 Ok(got) => fresh.push(got.start),
                 Err(e) => {
                     for block in fresh {
-                        self.free_blocks(tx, block, 1)?;
+                        self.free_clusters(tx, block, 1)?;
                     }
                     return Err(e);
                 }

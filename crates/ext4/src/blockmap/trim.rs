@@ -79,7 +79,7 @@ impl Ext4 {
     ) -> FsResult<()> {
         trim.budget -= 1;
         self.free_data(tx, inode, BlockNo(start.into()), len)?;
-        self.add_blocks(inode, -i64::from(len))
+        self.add_clusters(inode, -i64::from(len))
     }
 
     /// Trims below one pointer block, which begins with file block `first`; true if it was emptied,
@@ -120,8 +120,8 @@ impl Ext4 {
         }
         if is_zero(&new) {
             tx.forget(block)?;
-            self.free_blocks(tx, block, 1)?;
-            self.add_blocks(inode, -1)?;
+            self.free_clusters(tx, block, 1)?;
+            self.add_clusters(inode, -1)?;
             return Ok(true);
         }
         tx.update(block, 0, &old, &new)?;

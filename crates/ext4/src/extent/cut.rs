@@ -57,8 +57,8 @@ impl Ext4 {
             len = len.min((behind.0 - physical.0).min(u32::MAX.into()) as u32);
         }
         self.take_out(tx, inode, &mut path, at, skip..skip + len)?;
-        self.free_data(tx, inode, physical, len)?;
-        self.add_blocks(inode, -i64::from(len))?;
+        let clusters = self.free_mapped(tx, inode, start, (physical, len))?;
+        self.add_clusters(inode, -i64::from(clusters))?;
         Ok(Some(start + u64::from(len)))
     }
 
@@ -135,7 +135,7 @@ impl Ext4 {
     }
 
     /// The first extent that ends behind block `from`: its path and its place in the leaf.
-    fn first_extent(&self, inode: &Inode, from: u64) -> FsResult<Option<(Path, usize)>> {
+    pub(crate) fn first_extent(&self, inode: &Inode, from: u64) -> FsResult<Option<(Path, usize)>> {
         let Ok(lblk) = u32::try_from(from) else {
             return Ok(None);
         };

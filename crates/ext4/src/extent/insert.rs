@@ -277,18 +277,18 @@ impl Ext4 {
         let goal = goal.unwrap_or_else(|| self.inode_goal(inode));
         let mut fresh = Vec::new();
         for _ in 0..needed {
-            match self.alloc_blocks(tx, goal, 1, false) {
+            match self.alloc_clusters(tx, goal, 1, false) {
                 Ok(got) => fresh.push(got.start),
                 Err(e) => {
                     for block in fresh {
-                        self.free_blocks(tx, block, 1)?;
+                        self.free_clusters(tx, block, 1)?;
                     }
                     return Err(e);
                 }
             }
         }
         if needed > 0 {
-            self.add_blocks(inode, needed as i64)?;
+            self.add_clusters(inode, needed as i64)?;
         }
         Ok(fresh)
     }

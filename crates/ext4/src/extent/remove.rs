@@ -52,8 +52,9 @@ impl Ext4 {
             inode,
             last.logical_end() - u64::from(freed)..last.logical_end(),
         );
-        self.free_data(tx, inode, start, freed)?;
-        self.add_blocks(inode, -i64::from(freed))?;
+        let logical = last.logical_end() - u64::from(freed);
+        let clusters = self.free_mapped(tx, inode, logical, (start, freed))?;
+        self.add_clusters(inode, -i64::from(clusters))?;
         if keep > 0 {
             last.len = keep;
             leaf.push(last);
@@ -91,8 +92,8 @@ impl Ext4 {
                 .place
                 .expect("only the root is in the inode");
             tx.forget(block)?;
-            self.free_blocks(tx, block, 1)?;
-            self.add_blocks(inode, -1)?;
+            self.free_clusters(tx, block, 1)?;
+            self.add_clusters(inode, -1)?;
             let parent = &path.levels[level - 1];
             let ExtentEntries::Index(index) = &parent.node.entries else {
                 unreachable!("an inner node holds index records")

@@ -20,7 +20,11 @@
 //! - A5 (no half): what could be refused is asked first: the size, the credits of the handle, and a
 //!   promise for each block of data and of the tree. What fails all the same after the first change
 //!   is an error of the device or damage, and latches the mount (tx-T2), so that no half commits.
-//! - A6 (durable): the tids of the inode rise to the transaction, so an fsync waits for it.
+//! - A6 (durable): the tids of the inode rise to the transaction, so an fsync waits for it;
+//! - A7 (clusters): with feature `bigalloc` a page over a hole gets its block beside what is mapped
+//!   in the same cluster (cluster-C2). A block there that was unmapped a moment ago may have a
+//!   revoke in the running transaction; the image that joins takes the revoke back, so recovery
+//!   replays the image (cluster-C5). Clusters of the holes are promised before (A5).
 
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
@@ -29,10 +33,10 @@ use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
 use base::cost::ext4 as cost;
-use base::{BlockNo, Bytes};
-use fscore::{Accepted, Errno, FsError, FsResult, Home};
+use base::{BlockNo, Bytes, Mutant};
+use fscore::{Accepted, AtomicUnit, Errno, FsError, FsResult, Home};
 use ondisk::ext4::InodeFlags;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::writeback::Way;
 
@@ -40,8 +44,26 @@ use super::writeback::Way;
 /// most. Pages that lie farther apart may each be in another leaf.
 const PAGES_PER_NODES: u64 = 16;
 
+/// Logarithm of the most pages that are told as the unit of atomic writes: 1 MiB of 4 KiB.
+const UNIT_PAGES_LOG_MAX: u32 = 8;
+
 /// The pages of an atomic write, by their number in the file.
 type Pages = BTreeMap<u64, Vec<u8>>;
+
+/// Pages of an atomic write by what has to be done for them.
+#[derive(Default)]
+struct Pieces {
+    written: u32,
+    unwritten: u32,
+    insertions: u32,
+}
+
+impl Pieces {
+    fn credits(&self) -> u32 {
+        let nodes = self.insertions * INSERT_NODES_MAX;
+        self.written + 4 * self.unwritten + 4 * nodes + 4
+    }
+}
 
 /// What a handle for them has to have.
 struct Need {
@@ -63,6 +85,12 @@ impl Ext4 {
             let to = offset.checked_add(data.len() as u64);
             let to = to.filter(|&to| to <= self.size_max_of(inode));
             end = end.max(to.ok_or(Errno::FBig)?);
+        }
+        if rt::mutant(Mutant::AtomicPieces) {
+            for (offset, data) in parts {
+                self.write_file(inode, *offset, data)?;
+            }
+            return Ok(());
         }
         let _gate = inode.gate.write();
         self.check_takes_atomic(inode)?;
@@ -148,29 +176,53 @@ impl Ext4 {
     /// A page with a written block needs a credit for its image. Another one needs them for bitmap
     /// and descriptor too, a block, and its share of what the tree may grow by.
     fn need_of(&self, inode: &Inode, pages: &Pages) -> FsResult<Need> {
-        let (mut written, mut unwritten, mut insertions) = (0_u32, 0_u32, 0_u32);
+        let mut pieces = Pieces::default();
+        // Clusters of holes, or blocks that are not written: what has to be promised for them.
+        let (mut data, unit) = (BTreeSet::new(), self.cluster_len(1));
         // The page behind those that share the nodes of the last insertion.
         let mut shared = 0;
         for &index in pages.keys() {
             match self.lookup_span(inode, index as u32, 1)? {
-                Span::Data { .. } => written += 1,
-                Span::Hole { .. } | Span::Unwritten { .. } => {
-                    unwritten += 1;
+                Span::Data { .. } => pieces.written += 1,
+                span @ (Span::Hole { .. } | Span::Unwritten { .. }) => {
+                    pieces.unwritten += 1;
+                    if unit == 1 || matches!(span, Span::Hole { .. }) {
+                        data.insert(index / unit);
+                    }
                     if index >= shared {
-                        insertions += 1;
+                        pieces.insertions += 1;
                         shared = index + PAGES_PER_NODES;
                     }
                 }
             }
         }
-        let nodes = insertions * INSERT_NODES_MAX;
+        let nodes = pieces.insertions * INSERT_NODES_MAX;
         Ok(Need {
-            credits: written + 4 * unwritten + 4 * nodes + 4,
-            promise: u64::from(unwritten) + u64::from(nodes),
+            credits: pieces.credits(),
+            promise: data.len() as u64 + u64::from(nodes),
         })
     }
 
-    /// Maps and logs the pages, and raises the size to `end` (A1).
+    /// Single writes that no transaction is too small for, whatever of their pages is mapped.
+    pub(crate) fn atomic_unit_of_volume(&self) -> AtomicUnit {
+        let block = self.geo.block_bytes();
+        let fits = |pages: &u32| {
+            let worst = Pieces {
+                written: 0,
+                unwritten: *pages,
+                insertions: pages.div_ceil(PAGES_PER_NODES as u32) + 1,
+            };
+            worst.credits() <= self.journal.credits_max()
+        };
+        let pages = (0..=UNIT_PAGES_LOG_MAX).map(|log| 1 << log);
+        let most = pages.take_while(fits).last().unwrap_or(1);
+        AtomicUnit {
+            min: block,
+            max: block * most,
+        }
+    }
+
+    /// Maps and logs the pages, and raises the size to `end` (A1, A7).
     fn log_atomic(&self, tx: &mut Tx<'_>, inode: &Inode, pages: Pages, end: u64) -> FsResult<()> {
         for (index, content) in pages {
             let block: BlockNo = self.place_page(tx, inode, index, Rest::Unwritten)?;

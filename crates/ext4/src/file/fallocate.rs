@@ -31,7 +31,7 @@ impl Ext4 {
     ///
     /// # Errors
     /// EFBIG; EOPNOTSUPP for files with block maps, which know no unwritten blocks, unless holes
-    /// are punched; EINVAL for ranges that are not whole blocks where content moves; EPERM by the
+    /// are punched; EINVAL for ranges that are not whole clusters where content moves; EPERM by the
     /// flags of the inode; ENOSPC, after the front of the range was done.
     pub(crate) fn allocate_file(
         &self,
@@ -52,9 +52,9 @@ impl Ext4 {
             mode,
             FallocateMode::CollapseRange | FallocateMode::InsertRange
         );
-        if len == 0
-            || moves && !(offset.is_multiple_of(self.block()) && len.is_multiple_of(self.block()))
-        {
+        // cluster-C4: only whole clusters move.
+        let unit = self.block() * self.cluster_len(1);
+        if len == 0 || moves && !(offset.is_multiple_of(unit) && len.is_multiple_of(unit)) {
             return Err(Errno::Inval.into());
         }
         let _gate = inode.gate.write();

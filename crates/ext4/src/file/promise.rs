@@ -24,17 +24,26 @@
 //!   retries, so it tries again; each time some other task makes progress, and after some rounds
 //!   the volume counts as full. That nothing is left to be made free is no proof of a full volume:
 //!   another task may have made it free since the refusal. So a refusal is final only if, at that
-//!   moment, no other task held blocks that were promised, claimed or pending.
+//!   moment, no other task held blocks that were promised, claimed or pending;
+//! - B6 with clusters (`cluster.rs`) the promise for data is one cluster for each cluster of the
+//!   file that has a delayed page over a hole, and a page over an unwritten extent holds nothing,
+//!   because its cluster is the file's. The handle that maps the first page of a cluster takes the
+//!   promise, and the cluster's other delayed pages need none any more: their cluster is the
+//!   file's as well. So nothing may free a cluster beside which a page is delayed: what unmaps
+//!   blocks writes the delayed pages of the cluster back before (reshape-Z4,
+//!   [`Ext4::settle_tail`]). A promise may stand for a cluster that the file has already; all end
+//!   with the last delayed page.
 
 use super::writeback::{Way, leave_unpromised};
 use crate::Ext4;
 use crate::extent::parse_root;
-use crate::inode::{Core, Inode};
+use crate::inode::{Core, Inode, Promise};
 use crate::map::Span;
 use crate::space::Right;
 use base::{BlockSize, Ino, Mutant};
 use fscore::{Errno, FsResult};
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
+use std::ops::Range;
 
 /// Rounds of retrying, in each of which other tasks may take the freed blocks first (B5).
 const ROUNDS_MAX: u32 = 16;
@@ -61,36 +70,82 @@ fn tree_blocks(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
     leaves + leaves.div_ceil(half(size)) + u64::from(depth) + 1
 }
 
-/// Blocks of the tree that `delayed` pages of an inode may need (B2, B4).
-fn tree_need(size: BlockSize, ino: Ino, core: &Core, delayed: u64) -> FsResult<u64> {
-    if delayed == 0 {
-        return Ok(0);
+/// Does what [`tree_blocks`] does where each block is a cluster, and where pages over unwritten
+/// extents hold nothing (B6): such a page counts twice, because it may become two records. A node
+/// is split once before it is half full, so there are as many splits as the tree has nodes, at
+/// most.
+fn tree_clusters(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
+    if depth == 0 && records + delayed <= INLINE_EXTENTS_MAX.into() {
+        return 0;
     }
-    if !core.has_extents() {
-        // A path to each page: a pointer block of its own, and another one above that; a third
-        // level for the file.
-        return Ok(2 * delayed + 3);
+    let widest = ExtentNode::block_max(size.bytes()).into();
+    let mut nodes = records.max(INLINE_EXTENTS_MAX.into());
+    let mut split: u64 = 0;
+    for _ in 0..depth {
+        split += nodes.min(delayed);
+        nodes = nodes.saturating_mul(widest);
     }
-    let root = parse_root(ino, core.disk.block_area())?;
-    let depth = root.depth + if core.promise.busy { GROWTH } else { 0 };
-    Ok(tree_blocks(size, delayed, depth, root.entries.len() as u64))
+    split + tree_blocks(size, delayed, 0, records) + u64::from(depth)
 }
 
 impl Ext4 {
+    /// Blocks of the tree that `delayed` pages of an inode may need, of which `owed` lie over
+    /// unwritten extents (B2, B4).
+    fn tree_need(&self, ino: Ino, core: &Core, (delayed, owed): (u64, u64)) -> FsResult<u64> {
+        if delayed == 0 {
+            return Ok(0);
+        }
+        if !core.has_extents() {
+            // A path to each page: a pointer block of its own, and another one above that; a third
+            // level for the file.
+            return Ok(2 * delayed + 3);
+        }
+        let root = parse_root(ino, core.disk.block_area())?;
+        let depth = root.depth + if core.promise.busy { GROWTH } else { 0 };
+        let (size, records) = (self.block_size, root.entries.len() as u64);
+        Ok(match self.has_clusters() {
+            true => tree_clusters(size, delayed + owed, depth, records),
+            false => tree_blocks(size, delayed, depth, records),
+        })
+    }
+
     /// Promises a block to each of `pages` more delayed pages; false if there are not enough free
     /// blocks.
-    pub(super) fn promise_pages(&self, inode: &Inode, pages: u64, right: Right) -> FsResult<bool> {
+    pub(super) fn promise_pages(
+        &self,
+        inode: &Inode,
+        range: Range<u64>,
+        right: Right,
+    ) -> FsResult<bool> {
         let mut core = inode.core();
-        let held = core.promise;
-        let meta = tree_need(self.block_size, inode.ino, &core, held.data + pages)?;
-        let more = meta.saturating_sub(held.meta);
-        if !self.promise(pages + more, right) {
+        let pages = range.end - range.start;
+        let owed = if right == Right::Owed { pages } else { 0 };
+        let held = (core.promise.data + pages, core.promise.owed + owed);
+        let meta = self.tree_need(inode.ino, &core, held)?;
+        let more = meta.saturating_sub(core.promise.meta);
+        let new = self.new_clusters(&core, range, right);
+        let blocks = match self.has_clusters() {
+            true => new.len() as u64,
+            false => pages,
+        };
+        if !self.promise(blocks + more, right) {
             return Ok(false);
         }
+        core.promise.clusters.extend(new);
         core.promise.data += pages;
         core.promise.meta += more;
-        core.promise.owed += if right == Right::Owed { pages } else { 0 };
+        core.promise.owed += owed;
         Ok(true)
+    }
+
+    /// The clusters of delayed pages for which there is no promise yet (B6).
+    fn new_clusters(&self, core: &Core, range: Range<u64>, right: Right) -> Vec<u64> {
+        let unit = self.cluster_len(1);
+        if unit == 1 || right == Right::Owed {
+            return Vec::new();
+        }
+        let all = range.start / unit..range.end.div_ceil(unit);
+        all.filter(|c| !core.promise.clusters.contains(c)).collect()
     }
 
     /// Writes the delayed pages of a file back, before another operation changes its tree (B3).
@@ -108,9 +163,14 @@ impl Ext4 {
     /// Promises a block to one more delayed page. If there is none, makes room first: delayed pages
     /// are allocated (which frees what was promised for the worst case) and pending frees are
     /// committed.
-    pub(super) fn promise_or_make_room(&self, inode: &Inode, right: Right) -> FsResult<bool> {
+    pub(super) fn promise_or_make_room(
+        &self,
+        inode: &Inode,
+        page: u64,
+        right: Right,
+    ) -> FsResult<bool> {
         let promised = self.after_making_room(|| {
-            let promised = self.promise_pages(inode, 1, right)?;
+            let promised = self.promise_pages(inode, page..page + 1, right)?;
             Ok(promised.then_some(()))
         })?;
         Ok(promised.is_some())
@@ -176,10 +236,23 @@ impl Ext4 {
     }
 
     /// Takes over, for a handle that allocates, the promise of `pages` delayed pages over `span`
-    /// and all that is promised for the tree. `wb` is held.
-    pub(super) fn take_promise(&self, inode: &Inode, span: Span, pages: u64) -> u64 {
+    /// and all that is promised for the tree. `range` are all pages that the handle may map. `wb`
+    /// is held.
+    pub(super) fn take_promise(
+        &self,
+        inode: &Inode,
+        span: Span,
+        range: Range<u64>,
+        pages: u64,
+    ) -> Taken {
+        let unit = self.cluster_len(1);
+        let mut taken = Taken {
+            unit,
+            first: range.start,
+            ..Taken::default()
+        };
         if pages == 0 {
-            return 0;
+            return taken;
         }
         let mut core = inode.core();
         let promise = &mut core.promise;
@@ -190,32 +263,49 @@ impl Ext4 {
             promise.owed = promise.owed.saturating_sub(pages);
         }
         promise.owed = promise.owed.min(promise.data);
-        pages + std::mem::take(&mut promise.meta)
+        taken.blocks = std::mem::take(&mut promise.meta);
+        if unit == 1 {
+            taken.blocks += pages;
+            return taken;
+        }
+        let all = range.start / unit..range.end.div_ceil(unit);
+        taken.clusters = all.filter(|c| promise.clusters.remove(c)).collect();
+        taken.blocks += taken.clusters.len() as u64;
+        taken
     }
 
     /// Gives back what the handle did not use: one block for each of `pages` pages over `span` that
-    /// are still delayed, and what the tree may need for all delayed pages. The rest of `pool` is
-    /// released with the handle.
+    /// are still delayed, or the promises of `clusters` in which nothing was mapped, and what the
+    /// tree may need for all delayed pages. The rest of `pool` is released with the handle.
     pub(super) fn return_promise(
         &self,
         inode: &Inode,
         span: Span,
         pool: &mut u64,
-        pages: u64,
+        (pages, clusters): (u64, Vec<u64>),
     ) -> FsResult<()> {
         let mut core = inode.core();
         // There are fewer only on a damaged volume, or where pages without a promise took part
         // (file-F1).
-        let pages = pages.min(*pool);
-        *pool -= pages;
+        let pages = match self.has_clusters() {
+            true => pages,
+            false => pages.min(*pool),
+        };
+        match self.has_clusters() {
+            true => keep_clusters(&mut core.promise, pool, clusters),
+            false => *pool -= pages,
+        }
         core.promise.busy = false;
         core.promise.data += pages;
         if matches!(span, Span::Unwritten { .. }) {
             core.promise.owed += pages;
         }
-        let held = core.promise;
-        let need = tree_need(self.block_size, inode.ino, &core, held.data)?;
-        let meta = need.saturating_sub(held.meta).min(*pool);
+        if core.promise.data == 0 {
+            *pool += std::mem::take(&mut core.promise.clusters).len() as u64;
+        }
+        let held = (core.promise.data, core.promise.owed);
+        let need = self.tree_need(inode.ino, &core, held)?;
+        let meta = need.saturating_sub(core.promise.meta).min(*pool);
         *pool -= meta;
         core.promise.meta += meta;
         Ok(())
@@ -227,13 +317,46 @@ impl Ext4 {
         let pages = pages.min(core.promise.data);
         core.promise.data -= pages;
         core.promise.owed = core.promise.owed.min(core.promise.data);
-        let meta = if core.promise.data == 0 {
-            std::mem::take(&mut core.promise.meta)
-        } else {
-            0
+        let mut released = match self.has_clusters() {
+            true => 0,
+            false => pages,
         };
+        if core.promise.data == 0 {
+            released += std::mem::take(&mut core.promise.meta);
+            released += std::mem::take(&mut core.promise.clusters).len() as u64;
+        }
         drop(core);
-        self.space.release(pages + meta);
+        self.space.release(released);
+    }
+}
+
+/// Puts promises of clusters back.
+fn keep_clusters(promise: &mut Promise, pool: &mut u64, clusters: Vec<u64>) {
+    for cluster in clusters {
+        // Another task may have promised the cluster anew meanwhile.
+        if *pool > 0 && promise.clusters.insert(cluster) {
+            *pool -= 1;
+        }
+    }
+}
+
+/// What a handle took over of a promise.
+#[derive(Default, Debug)]
+pub(super) struct Taken {
+    /// Blocks, or clusters, for data and tree together.
+    pub blocks: u64,
+    /// Clusters of data among them.
+    clusters: Vec<u64>,
+    unit: u64,
+    first: u64,
+}
+
+impl Taken {
+    /// The clusters in which nothing was mapped, after pages up to `end` were.
+    pub fn rest(self, end: u64) -> Vec<u64> {
+        let (first, unit) = (self.first, self.unit);
+        let unused = |c: &u64| end == first || *c > (end - 1) / unit;
+        self.clusters.into_iter().filter(unused).collect()
     }
 }
 
@@ -259,5 +382,9 @@ mod tests {
             "each may split a full leaf"
         );
         assert!(tree_blocks(100_000, 0, 0) < 100_000 / 50);
+        let clusters = |delayed, depth| tree_clusters(BlockSize::KIB4, delayed, depth, 2);
+        assert_eq!((clusters(2, 0), clusters(3, 0)), (0, 3));
+        assert_eq!(clusters(10, 1), 4 + 3 + 1, "there are four leaves at most");
+        assert!(clusters(10, 2) >= 4 + 10, "each may split a leaf");
     }
 }

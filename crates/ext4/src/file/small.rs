@@ -34,7 +34,7 @@ use crate::inode::Inode;
 use crate::map::Span;
 use crate::options::{DataMode, MountOptions};
 use crate::tx::Tx;
-use base::BlockNo;
+use base::{BlockNo, Mutant};
 use fscore::{DirtyRun, FsResult};
 use journal::{CommitBlock, Scheme};
 
@@ -91,12 +91,25 @@ impl Ext4 {
         }
     }
 
-    /// S2: true if the log may hold old content of blocks that have become unwritten since.
-    pub(super) fn holds_unwritten(&self, span: Span) -> bool {
-        match span {
-            Span::Unwritten { start, len } => self.journal.data_in_log(start, len).is_some(),
-            Span::Hole { .. } | Span::Data { .. } => false,
-        }
+    /// S2: true if the log may hold old content of blocks that have become unwritten since, or
+    /// holes of a cluster that the file still has (cluster-C5).
+    pub(super) fn holds_unwritten(&self, inode: &Inode, lblk: u32, span: Span) -> FsResult<bool> {
+        let (start, len) = match span {
+            Span::Unwritten { start, len } => (start, len),
+            Span::Hole { len } if self.has_clusters() => {
+                let beside = {
+                    let _tree = inode.tree.read();
+                    self.place_beside(inode, lblk)?
+                };
+                match beside {
+                    Some((start, room)) => (start, len.min(room)),
+                    None => return Ok(false),
+                }
+            }
+            Span::Hole { .. } | Span::Data { .. } => return Ok(false),
+        };
+        let direct = matches!(span, Span::Hole { .. }) && rt::mutant(Mutant::ClusterHoleDirect);
+        Ok(!direct && self.journal.data_in_log(start, len).is_some())
     }
 
     /// The front of a stretch that one handle can log, and the credits for it.

@@ -7,6 +7,7 @@
 use crate::Ext4;
 use crate::extent::{Aim, STEP_CREDITS, Step};
 use crate::fault;
+use crate::file::writeback::Way;
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
@@ -31,6 +32,7 @@ impl Ext4 {
         if size > old || size == old && !self.maps_beyond(inode, size)? {
             return self.extend_file(inode, size);
         }
+        self.settle_tail(inode, size)?;
         let _wb = inode.wb.lock();
         self.land_flights(inode);
         let zeroed = self.zero_tail(inode, size)?;
@@ -53,6 +55,18 @@ impl Ext4 {
             self.put_inode(tx, inode)
         })?;
         self.finish_truncate(inode, size)
+    }
+
+    /// Writes back the delayed pages before a new end that lie in the same cluster as what is cut
+    /// off, because the cluster may be freed with that (promise-B6). The gate is held exclusively.
+    fn settle_tail(&self, inode: &Inode, size: u64) -> FsResult<()> {
+        let (unit, end) = (self.cluster_len(1), size.div_ceil(self.block()));
+        let first = end - end % unit;
+        if first == end || self.pages.delayed(inode.ino) == 0 {
+            return Ok(());
+        }
+        self.write_pages(inode, first..end, Way::BACKGROUND)
+            .map(drop)
     }
 
     /// True if blocks lie beyond the end of the file. fallocate can put blocks there without

@@ -105,7 +105,7 @@ impl Ext4 {
         let count = u64::from(span.len());
         let home = match right_to(span) {
             None => Home::Known,
-            Some(right) if self.promise_pages(inode, count, right)? => Home::Delayed,
+            Some(right) if self.promise_pages(inode, first..first + count, right)? => Home::Delayed,
             // Near the end of the space the promise for all of them may fail where that for each
             // page does not.
             Some(_) => return Ok(0),
@@ -140,7 +140,7 @@ impl Ext4 {
         let base = self.base_of(inode, part, wanted.is_none())?;
         let home = match wanted {
             None => Home::Known,
-            Some(right) if self.promise_or_make_room(inode, right)? => Home::Delayed,
+            Some(right) if self.promise_or_make_room(inode, part.index, right)? => Home::Delayed,
             Some(_) => return self.write_through(inode, part, &base),
         };
         self.pages

@@ -130,7 +130,8 @@ impl Ext4 {
         i: usize,
         span: Span,
     ) -> FsResult<u32> {
-        let logged = plain.small || self.holds_unwritten(span);
+        let lblk = run.first as u32 + i as u32;
+        let logged = plain.small || self.holds_unwritten(inode, lblk, span)?;
         let (span, credits) = match logged {
             true => self.logged_front(span),
             false => (span, 0),
@@ -140,15 +141,19 @@ impl Ext4 {
         self.transact(MAP_CREDITS + credits, |tx| {
             // The promise is not taken before there is a handle: if none starts, the pages keep
             // their promise.
-            tx.pool = self.take_promise(inode, span, delayed);
+            let from = run.first + i as u64;
+            let wanted = from..from + u64::from(span.len());
+            let taken = self.take_promise(inode, span, wanted, delayed);
+            tx.pool = taken.blocks;
             tx.right = plain.unpromised;
             let convert = matches!(span, Span::Unwritten { .. });
-            let mapped = self.map_piece(tx, inode, run.first as u32 + i as u32, span);
+            let mapped = self.map_piece(tx, inode, lblk, span);
             let first = run.first + i as u64;
             let len = mapped.as_ref().map_or(0, |(_, len)| *len);
             let done = self.pages.mapped(inode.ino, first..first + u64::from(len));
             if delayed > 0 {
-                self.return_promise(inode, span, &mut tx.pool, delayed - done)?;
+                let rest = taken.rest(first + u64::from(len));
+                self.return_promise(inode, span, &mut tx.pool, (delayed - done, rest))?;
             }
             let (start, len) = mapped?;
             let part = Part {
@@ -211,12 +216,18 @@ impl Ext4 {
         unwritten: bool,
     ) -> FsResult<(BlockNo, u32)> {
         if !inode.core().has_extents() {
+            if self.has_clusters() {
+                let what = format!(
+                    "inode {}: mapped by blocks on a volume with clusters",
+                    inode.ino
+                );
+                return Err(FsError::corrupt(what));
+            }
             let got = self.map_hole_by_pointers(tx, inode, lblk, len)?;
-            self.add_blocks(inode, got.len.into())?;
+            self.add_clusters(inode, got.len.into())?;
             return Ok((got.start, got.len));
         }
-        let goal = self.goal_for(inode, lblk)?;
-        let got = self.alloc_data(tx, inode, lblk, len, goal)?;
+        let got = self.place_hole(tx, inode, lblk, len)?;
         let new = Extent {
             logical: lblk,
             len: got.len,
@@ -224,12 +235,12 @@ impl Ext4 {
             unwritten,
         };
         if let Err(e) = self.insert_extent(tx, inode, new) {
-            if matches!(e, FsError::Posix(_)) {
-                self.free_blocks(tx, got.start, got.len)?;
+            if matches!(e, FsError::Posix(_)) && got.clusters > 0 {
+                self.free_clusters(tx, got.start, got.clusters)?;
             }
             return Err(e);
         }
-        self.add_blocks(inode, got.len.into())?;
+        self.add_clusters(inode, got.clusters.into())?;
         Ok((got.start, got.len))
     }
 

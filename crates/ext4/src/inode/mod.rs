@@ -41,7 +41,7 @@ use fscore::{FileKind, FsError, FsResult, ReadAhead, WriteErrors};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, InodeFlags, Timestamp};
 use rt::{Mutex, MutexGuard, RwLock, WallTime};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// Granule of time stamps: Linux takes the time of the last tick (CONFIG_HZ=250).
@@ -124,10 +124,12 @@ pub(crate) struct Changes {
 }
 
 /// Promised blocks of one inode.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Promise {
-    /// For delayed pages, one each.
+    /// Delayed pages. Without clusters each holds a block.
     pub data: u64,
+    /// Clusters of the file for which one is promised (promise-B6).
+    pub clusters: BTreeSet<u64>,
     /// For extent blocks.
     pub meta: u64,
     /// Delayed pages that have a block already, which is unwritten (st_blocks counts it). After a

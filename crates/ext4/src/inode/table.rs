@@ -95,11 +95,12 @@ impl Ext4 {
         self.store_inode(tx, (inode.ino, home), core)
     }
 
-    /// Counts blocks of an inode, extent blocks included.
-    pub(crate) fn add_blocks(&self, inode: &Inode, blocks: i64) -> FsResult<()> {
+    /// Counts clusters of an inode, those of extent blocks included.
+    pub(crate) fn add_clusters(&self, inode: &Inode, clusters: i64) -> FsResult<()> {
         let huge = self.has_huge_files();
         let mut core = inode.core();
         let sectors = core.disk.sectors(huge, self.geo.block_bytes());
+        let blocks = clusters * i64::from(self.geo.cluster_blocks());
         let change = blocks * self.block_size.sectors() as i64;
         let new = sectors.checked_add_signed(change).ok_or_else(|| {
             FsError::corrupt(format!(

@@ -1,5 +1,6 @@
 //! Computes the sizes and counts of a new volume, by the rules of mke2fs.
 
+use super::options::CLUSTER_BYTES_MAX;
 use super::{JournalSize, Kind, MkfsError, MkfsOptions};
 use base::{BLOCK_BYTES, BlockSize};
 use ondisk::ext4::{INODE_BYTES_OLD, INODE_EXTRA_BYTES_DEFAULT};
@@ -30,6 +31,8 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// Bytes of an inode.
     pub inode_bytes: u32,
+    /// Blocks of a cluster (feature `bigalloc`); 1 without.
+    pub cluster_blocks: u32,
     /// Blocks.
     pub blocks: u64,
     /// Blocks of every group but the last.
@@ -79,9 +82,11 @@ impl Geometry {
                 most: options.block_bytes,
             });
         }
+        let cluster_blocks = u64::from(cluster_blocks(options)?);
         // Devices hold whole blocks of 4 KiB; mke2fs rounds to whole pages as well.
         let block_bytes = u64::from(options.block_bytes);
         let asked = options.size_bytes / BLOCK_BYTES as u64 * (BLOCK_BYTES as u64 / block_bytes);
+        let asked = asked / cluster_blocks * cluster_blocks;
         if asked > u64::from(u32::MAX) {
             return Err(MkfsError::TooLarge {
                 size_bytes: options.size_bytes,
@@ -90,7 +95,8 @@ impl Geometry {
         }
         let ratio = options
             .inode_ratio
-            .unwrap_or_else(|| default_inode_ratio(asked * block_bytes));
+            .unwrap_or_else(|| default_inode_ratio(asked * block_bytes))
+            .max(options.block_bytes * cluster_blocks as u32);
         let mut g = Geometry::with_groups(options, asked, ratio)?;
         g.journal_blocks = g.journal(options)?;
         if options.fast_commits && g.journal_blocks > 0 {
@@ -114,17 +120,19 @@ impl Geometry {
         let reserved = asked * u64::from(options.reserved_percent) / 100;
         let block_bytes = u64::from(options.block_bytes);
         let inodes = (asked * block_bytes / u64::from(ratio)).max(FIRST_INO as u64 + 1);
-        let (mut g, mut own) = Self::cut(options, asked, options.block_bytes * 8, inodes);
+        let unit = cluster_blocks(options)?;
+        let full = options.block_bytes * 8 * unit;
+        let (mut g, mut own) = Self::cut(options, asked, full, inodes);
         g.reserved_blocks = reserved;
         loop {
             if g.groups == 0 {
                 return Err(too_small(options, "the first group has no block".into()));
             }
             let rest = (g.blocks - g.first_block()) % u64::from(g.blocks_per_group);
-            let wanted = own + LAST_GROUP_SPARE;
+            let wanted = own + LAST_GROUP_SPARE.max(2 * u64::from(unit));
             if u64::from(g.inodes_per_group) > g.bits_per_block() {
                 let reserved = g.reserved_blocks;
-                (g, own) = Self::cut(options, asked, g.blocks_per_group - 8, inodes);
+                (g, own) = Self::cut(options, asked, g.blocks_per_group - 8 * unit, inodes);
                 g.reserved_blocks = reserved;
             } else if rest == 0 || rest >= wanted {
                 break;
@@ -164,6 +172,7 @@ impl Geometry {
             kind: options.kind,
             block_bytes: options.block_bytes,
             inode_bytes: options.inode_bytes,
+            cluster_blocks: cluster_blocks(options).unwrap_or(1),
             blocks,
             blocks_per_group,
             groups: 0,
@@ -192,6 +201,9 @@ impl Geometry {
     /// Blocks of reserved descriptors: room for a volume 1024 times as large, but below 2^32
     /// blocks. One indirect block lists them.
     fn descs_to_grow(&self) -> u32 {
+        if self.has_clusters() {
+            return 0;
+        }
         let most = (self.blocks * 1024).min(u64::from(u32::MAX));
         let most = most.saturating_sub(self.first_block());
         let groups = most.div_ceil(self.blocks_per_group.into()) as u32;
@@ -237,7 +249,7 @@ impl Geometry {
     }
 
     /// Blocks of all groups' metadata and of the journal: what `df` does not count
-    /// (`s_overhead_clusters`).
+    /// (`s_overhead_clusters`); without clusters.
     pub fn overhead(&self) -> u64 {
         self.blocks - self.free_before_files() + self.first_block() + u64::from(self.journal_blocks)
     }
@@ -245,6 +257,14 @@ impl Geometry {
     /// boot loader.
     pub fn first_block(&self) -> u64 {
         u64::from(self.block_bytes == 1024)
+    }
+    /// True with feature `bigalloc`.
+    pub fn has_clusters(&self) -> bool {
+        self.cluster_blocks > 1
+    }
+    /// As many blocks, up to a whole cluster.
+    pub(super) fn whole_clusters(&self, blocks: u64) -> u64 {
+        blocks.next_multiple_of(self.cluster_blocks.into())
     }
     /// Bytes of the fields that an inode has behind the first 128.
     pub(super) fn extra_bytes(&self) -> u16 {
@@ -306,6 +326,23 @@ impl Geometry {
     /// Groups other than the first that hold a copy of superblock and descriptors.
     pub fn backup_groups(&self) -> impl Iterator<Item = u32> {
         (1..self.groups).filter(|&g| self.has_superblock(g))
+    }
+}
+
+/// Blocks of a cluster.
+fn cluster_blocks(options: &MkfsOptions) -> Result<u32, MkfsError> {
+    let Some(bytes) = options.cluster_bytes else {
+        return Ok(1);
+    };
+    let block_bytes = options.block_bytes;
+    let possible = block_bytes + 1..=CLUSTER_BYTES_MAX;
+    if !bytes.is_power_of_two() || !possible.contains(&bytes) {
+        return Err(MkfsError::ClusterBytes { bytes, block_bytes });
+    }
+    // With blocks of 1 KiB the superblock lies in the middle of the first cluster.
+    match options.kind == Kind::Ext4 && block_bytes >= 2048 {
+        true => Ok(bytes / block_bytes),
+        false => Err(MkfsError::NoClusters),
     }
 }
 

@@ -24,7 +24,7 @@ const _: () = assert!(FIRST_INO == FIRST_INO_DEFAULT.0);
 
 /// Fills in every block of the plan.
 pub(super) fn build(options: &MkfsOptions, g: &Geometry, layout: &Layout) -> Plan {
-    let mut sb = superblock(options, g);
+    let mut sb = superblock(options, g, layout);
     let mut image = Image {
         options,
         g,
@@ -32,8 +32,10 @@ pub(super) fn build(options: &MkfsOptions, g: &Geometry, layout: &Layout) -> Pla
         blocks: BTreeMap::new(),
     };
     image.directories(&sb);
-    for (block, bytes) in resize_blocks(g, layout.resize) {
-        image.blocks.insert(block, bytes);
+    if !g.has_clusters() {
+        for (block, bytes) in resize_blocks(g, layout.resize) {
+            image.blocks.insert(block, bytes);
+        }
     }
     image.inodes(&mut sb);
     let descs = image.groups(&mut sb);
@@ -54,7 +56,7 @@ struct Image<'a> {
 }
 
 /// The superblock without its free counts, its checksum and what the journal adds.
-fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
+fn superblock(options: &MkfsOptions, g: &Geometry, layout: &Layout) -> Superblock {
     let mut sb = Superblock::blank();
     let journal = match options.journal {
         JournalSize::None => Compat::NONE,
@@ -63,8 +65,11 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     if let JournalSize::External(uuid) = options.journal {
         sb.set_journal_uuid(uuid);
     }
-    let compat = Compat::EXT_ATTR | Compat::RESIZE_INODE | Compat::DIR_INDEX;
-    sb.set_compat(compat | journal);
+    let resize = match g.has_clusters() {
+        true => Compat::NONE,
+        false => Compat::RESIZE_INODE,
+    };
+    sb.set_compat(Compat::EXT_ATTR | resize | Compat::DIR_INDEX | journal);
     sb.set_incompat(Incompat::FILETYPE);
     sb.set_ro_compat(RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE);
     if g.kind == Kind::Ext4 {
@@ -76,6 +81,11 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
         sb.set_log_groups_per_flex(LOG_FLEX_GROUPS);
         sb.set_checksum_type(1);
     }
+    let mut overhead = g.overhead();
+    if g.has_clusters() {
+        sb.set_ro_compat(sb.ro_compat() | RoCompat::BIGALLOC);
+        overhead = layout.fixed + g.whole_clusters(g.journal_blocks.into());
+    }
     if options.casefold {
         sb.set_incompat(sb.incompat() | Incompat::CASEFOLD);
         sb.set_name_encoding(Folding::fields());
@@ -86,10 +96,10 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     sb.set_reserved_blocks(g.reserved_blocks);
     let log_block_size = g.block_bytes.ilog2() - 10;
     sb.set_log_block_size(log_block_size);
-    sb.set_log_cluster_size(log_block_size);
+    sb.set_log_cluster_size(log_block_size + g.cluster_blocks.ilog2());
     sb.set_first_data_block(g.first_block() as u32);
     sb.set_blocks_per_group(g.blocks_per_group);
-    sb.set_clusters_per_group(g.blocks_per_group);
+    sb.set_clusters_per_group(g.blocks_per_group / g.cluster_blocks);
     sb.set_inodes_per_group(g.inodes_per_group);
     sb.set_max_mount_count(u16::MAX);
     sb.set_errors_behavior(1);
@@ -99,7 +109,8 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     sb.set_reserved_gdt_blocks(g.reserved_desc_blocks as u16);
     sb.set_min_extra_isize(g.extra_bytes());
     sb.set_want_extra_isize(g.extra_bytes());
-    sb.set_overhead_clusters(u32::try_from(g.overhead()).unwrap_or(0));
+    let overhead = overhead / u64::from(g.cluster_blocks);
+    sb.set_overhead_clusters(u32::try_from(overhead).unwrap_or(0));
     sb.set_default_mount_options(0xC); // user_xattr, acl
 
     sb.set_uuid(options.uuid);
@@ -194,15 +205,20 @@ impl Image<'_> {
         self.map(sb, Ino(FIRST_INO), &mut lost_found, runs, None);
         self.put_inode(sb, Ino(FIRST_INO), lost_found);
 
+        if !self.g.has_clusters() {
+            self.resize_inode(sb);
+        }
+        if self.g.journal_blocks > 0 {
+            self.journal(sb);
+        }
+    }
+
+    fn resize_inode(&mut self, sb: &Superblock) {
         let mut resize = self.inode(MODE_REGULAR | 0o600, 1, resize_bytes(self.g));
         let top = u32::try_from(self.layout.resize).expect("volumes end below 2^32 blocks");
         put_le32(resize.block_area_mut(), 4 * 13, top);
         self.set_blocks(&mut resize, resize_block_count(self.g));
         self.put_inode(sb, RESIZE_INO, resize);
-
-        if self.g.journal_blocks > 0 {
-            self.journal(sb);
-        }
     }
 
     fn journal(&mut self, sb: &mut Superblock) {
@@ -321,7 +337,11 @@ impl Image<'_> {
         root.encode(inode.block_area_mut());
         inode.set_flags(InodeFlags::EXTENTS);
         let blocks: u64 = runs.iter().map(|(_, len)| len).sum();
-        self.set_blocks(inode, blocks + u64::from(node.is_some()));
+        let node = u64::from(node.is_some());
+        self.set_blocks(
+            inode,
+            self.g.whole_clusters(blocks) + self.g.whole_clusters(node),
+        );
     }
 
     fn put_inode(&mut self, sb: &Superblock, ino: Ino, mut inode: Inode) {
@@ -348,7 +368,7 @@ impl Image<'_> {
             free_inodes += desc.free_inodes();
             desc.encode(&mut descs[group as usize * g.desc_bytes() as usize..]);
         }
-        sb.set_free_blocks(free_blocks);
+        sb.set_free_blocks(free_blocks * u64::from(g.cluster_blocks));
         sb.set_free_inodes(free_inodes);
         descs
     }
@@ -363,7 +383,7 @@ impl Image<'_> {
         desc.set_block_bitmap(BlockNo(places.block_bitmap));
         desc.set_inode_bitmap(BlockNo(places.inode_bitmap));
         desc.set_inode_table(BlockNo(places.inode_table));
-        desc.set_free_blocks((len - taken) as u32);
+        desc.set_free_blocks((len - taken) as u32 / g.cluster_blocks);
         desc.set_free_inodes(g.inodes_per_group - used_inodes);
         desc.set_used_dirs(if group == 0 { 2 } else { 0 });
 
@@ -373,7 +393,7 @@ impl Image<'_> {
         if lazy {
             desc.set_unused_inodes(g.inodes_per_group - used_inodes);
         }
-        let only_own = taken == u64::from(g.own_blocks(group));
+        let only_own = taken == g.whole_clusters(g.own_blocks(group).into());
         if lazy && only_own && group != 0 && group + 1 != g.groups {
             flags = flags | GroupFlags::BLOCK_UNINIT;
         } else {
@@ -397,10 +417,12 @@ impl Image<'_> {
 
     fn block_bitmap(&self, start: u64, len: u64) -> Vec<u8> {
         let mut bitmap = self.g.empty();
+        let unit = u64::from(self.g.cluster_blocks);
         for (at, n) in self.layout.space.taken_in(start, start + len) {
-            set_bits(&mut bitmap, at - start, at - start + n);
+            let (from, to) = (at - start, at - start + n);
+            set_bits(&mut bitmap, from / unit, to.div_ceil(unit));
         }
-        set_bits(&mut bitmap, len, self.g.bits_per_block());
+        set_bits(&mut bitmap, len / unit, self.g.bits_per_block());
         bitmap
     }
 

@@ -27,7 +27,10 @@ pub(super) struct Layout {
     pub groups: Vec<GroupPlaces>,
     pub root: u64,
     pub lost_found: Vec<(u64, u64)>,
+    /// The double-indirect block of the resize inode; 0 without one.
     pub resize: u64,
+    /// Blocks of what has a fixed place, with their clusters.
+    pub fixed: u64,
     /// Runs of the journal, none longer than an extent.
     pub journal: Vec<(u64, u64)>,
     /// Extent node of the journal, if its runs do not fit the inode.
@@ -61,18 +64,28 @@ impl Layout {
                 }
             }
         }
-        let root = space.take_first(0, 1).ok_or_else(full)?;
+        // Files begin at a whole cluster, which nothing else has a part of.
+        let unit = u64::from(g.cluster_blocks);
+        space.fill_clusters(unit);
+        let fixed = space.taken_count(0, g.blocks);
+        let root = space.take_first(0, unit).ok_or_else(full)?;
+        let blocks = u64::from(g.lost_found_blocks());
         let lost_found = space
-            .take_runs(0, g.lost_found_blocks().into())
+            .take_runs(0, g.whole_clusters(blocks))
             .ok_or_else(full)?;
+        let lost_found = cut_to(lost_found, blocks);
         let behind_table = groups[0].inode_table + u64::from(g.table_blocks);
-        let resize = space.take_first(behind_table, 1).ok_or_else(full)?;
+        let resize = match g.has_clusters() {
+            true => 0,
+            false => space.take_first(behind_table, 1).ok_or_else(full)?,
+        };
         let mut layout = Layout {
             space,
             groups,
             root,
             lost_found,
             resize,
+            fixed,
             journal: Vec::new(),
             journal_node: None,
             journal_map: None,
@@ -96,12 +109,13 @@ impl Layout {
 
     fn place_journal(&mut self, g: &Geometry) -> Option<()> {
         let goal = g.group_start(self.journal_group(g));
-        let len = g.journal_blocks.into();
+        let blocks = g.journal_blocks.into();
+        let len = g.whole_clusters(blocks);
         let (goal, runs) = match self.space.clone().take_runs(goal, len) {
             Some(runs) => (goal, runs),
             None => (0, self.space.clone().take_runs(0, len)?),
         };
-        let extents = split(&runs);
+        let extents = split(&cut_to(runs.clone(), blocks));
         if extents.len() <= 4 {
             self.journal = extents;
             runs.iter()
@@ -110,8 +124,10 @@ impl Layout {
         }
         // Too many runs for the inode: their node takes the block before the goal, if that is free,
         // and comes first.
-        self.journal_node = Some(self.space.take_first(goal.saturating_sub(1), 1)?);
-        self.journal = split(&self.space.take_runs(goal, len)?);
+        let unit = u64::from(g.cluster_blocks);
+        let before = goal.saturating_sub(unit);
+        self.journal_node = Some(self.space.take_first(before, unit)?);
+        self.journal = split(&cut_to(self.space.take_runs(goal, len)?, blocks));
         (self.journal.len() <= ExtentNode::block_max(g.block_bytes as usize).into()).then_some(())
     }
 
@@ -179,6 +195,17 @@ fn plain_group(g: &Geometry, space: &mut Space, group: u32) -> Option<GroupPlace
         inode_bitmap: space.take_first(start, 1)?,
         inode_table: space.take_first(start, g.table_blocks.into())?,
     })
+}
+
+/// The first `blocks` blocks of runs.
+fn cut_to(runs: Vec<(u64, u64)>, blocks: u64) -> Vec<(u64, u64)> {
+    let mut left = blocks;
+    let cut = runs.into_iter().map(|(start, len)| {
+        let len = len.min(left);
+        left -= len;
+        (start, len)
+    });
+    cut.filter(|(_, len)| *len > 0).collect()
 }
 
 /// Cuts runs to the length of extents.

@@ -34,7 +34,7 @@ mod write;
 
 pub use geometry::Geometry;
 pub use log_device::LogDevice;
-pub use options::{JournalSize, Kind, MkfsError, MkfsOptions};
+pub use options::{CLUSTER_BYTES_MAX, JournalSize, Kind, MkfsError, MkfsOptions};
 pub use write::{DeviceContent, Plan};
 
 /// Plans a volume.

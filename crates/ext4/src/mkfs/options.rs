@@ -15,6 +15,9 @@ base::words! {
     }
 }
 
+/// Largest cluster that Varve makes (`mke2fs -C` goes on to 256 MiB).
+pub const CLUSTER_BYTES_MAX: u32 = 1 << 20;
+
 /// Options of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
@@ -25,6 +28,10 @@ pub struct MkfsOptions {
     /// Bytes of an inode: 128, 256 and so on up to a block. Of 128 bytes, as ext3 had them until
     /// 2008, times have whole seconds and end in 2038.
     pub inode_bytes: u32,
+    /// Bytes of a cluster, the unit of allocation, as with `mke2fs -O bigalloc -C`: a power of two
+    /// above a block, up to 1 MiB (feature `bigalloc`). `None`: blocks are allocated one by one.
+    /// The volume then has no resize inode, and its end is cut to a whole cluster.
+    pub cluster_bytes: Option<u32>,
     /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
     pub size_bytes: u64,
     /// Label, at most 16 bytes.
@@ -60,6 +67,7 @@ impl MkfsOptions {
             kind: Kind::Ext4,
             block_bytes: base::BLOCK_BYTES as u32,
             inode_bytes: 256,
+            cluster_bytes: None,
             size_bytes,
             label: String::new(),
             uuid,
@@ -121,6 +129,20 @@ pub enum MkfsError {
         /// A block.
         most: u32,
     },
+    /// Cluster size.
+    #[error(
+        "clusters of {bytes} bytes (bigalloc): choose a power of two above a block of {block_bytes} bytes, up to {}",
+        CLUSTER_BYTES_MAX
+    )]
+    ClusterBytes {
+        /// Cluster size asked for.
+        bytes: u32,
+        /// Block size.
+        block_bytes: u32,
+    },
+    /// Clusters.
+    #[error("clusters (bigalloc) want an ext4 in blocks of 2048 bytes or more")]
+    NoClusters,
     /// Inode ratio.
     #[error("one inode per {ratio} bytes is not possible here: choose {least} or more")]
     InodeRatio {

@@ -33,6 +33,26 @@ impl Space {
         self.taken.insert(start, len);
     }
 
+    /// Takes the rest of each cluster, of `unit` blocks, of which a part is taken.
+    pub fn fill_clusters(&mut self, unit: u64) {
+        let whole = |(start, len): (u64, u64)| {
+            let (first, end) = (start / unit * unit, (start + len).next_multiple_of(unit));
+            (first, end.min(self.end))
+        };
+        let mut filled: BTreeMap<u64, u64> = BTreeMap::new();
+        for (first, end) in self.taken.iter().map(|(s, l)| whole((*s, *l))) {
+            match filled.last_entry() {
+                Some(mut last) if first <= last.key() + last.get() => {
+                    let start = *last.key();
+                    let len = last.get_mut();
+                    *len = (*len).max(end - start);
+                }
+                _ => drop(filled.insert(first, end - first)),
+            }
+        }
+        self.taken = filled;
+    }
+
     /// True if a run is free and inside the volume.
     pub fn is_free(&self, start: u64, len: u64) -> bool {
         let before = self.taken.range(..start + len).next_back();
@@ -120,6 +140,20 @@ mod tests {
         assert_eq!(s.take_runs(0, 75), Some(vec![(25, 75)]));
         assert_eq!(s.take_runs(0, 1), None);
         assert_eq!((s.taken_count(0, 100), s.taken_count(12, 17)), (100, 5));
+    }
+
+    #[test]
+    fn what_touches_a_cluster_takes_it() {
+        let mut s = Space::new(96);
+        for (start, len) in [(0, 3), (5, 1), (17, 16), (80, 16)] {
+            s.take(start, len);
+        }
+        s.fill_clusters(16);
+        assert_eq!(s.taken_in(0, 96).collect::<Vec<_>>(), [(0, 48), (80, 16)]);
+        let mut s = Space::new(64);
+        s.take(5, 1);
+        s.fill_clusters(16);
+        assert_eq!((s.take_first(0, 16), s.taken_count(0, 64)), (Some(16), 32));
     }
 
     #[test]

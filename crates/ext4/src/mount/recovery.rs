@@ -40,6 +40,20 @@ impl Ext4 {
         settle(&queue, &options)?;
         Ok(Some(report))
     }
+
+    /// Settles a read-only mount: recovery has emptied the log, and nothing will be written to it.
+    pub(super) fn settle_read_only(&self, recovered: bool) -> FsResult<()> {
+        if !recovered {
+            return Ok(());
+        }
+        let mut sb = self.sb.lock();
+        let features = sb.incompat().without(Incompat::RECOVER);
+        sb.set_incompat(features);
+        // RECOVER is cleared, so nothing would tell any more that the totals are only those of the
+        // last unmount.
+        self.count_into(&mut sb);
+        write_in_place(&self.queue, &mut sb)
+    }
 }
 
 /// Makes the superblock say that the log is empty and that e2fsck is wanted. A superblock that
@@ -92,6 +106,12 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
         false => ahead.queue(),
     };
     let (sb, _) = usable_superblock((&queue, None), options)?;
+    // cluster-C6.
+    if sb.cluster_blocks() > 1 && !found.tags.is_empty() {
+        let what = "fast commits that wait on a volume with clusters (bigalloc) are not replayed; \
+                    mount it with Linux once, or run e2fsck";
+        return Err(FsError::incompatible(what));
+    }
     let replay = |tags, ending| crate::fast_commit::replay(&queue, &sb, options, (tags, ending));
     let images = replay(found.tags.clone(), Ending::Freed)?;
     if ahead.add(images, found.commits).is_ok() {

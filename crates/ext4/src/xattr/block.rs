@@ -85,10 +85,10 @@ impl Ext4 {
         entries: &[XattrEntry],
     ) -> FsResult<()> {
         let goal = self.inode_goal(inode);
-        let at = self.alloc_blocks(tx, goal, 1, false)?.start;
-        if let Err(e) = self.add_blocks(inode, 1) {
+        let at = self.alloc_clusters(tx, goal, 1, false)?.start;
+        if let Err(e) = self.add_clusters(inode, 1) {
             if matches!(e, FsError::Posix(_)) {
-                self.free_blocks(tx, at, 1)?;
+                self.free_clusters(tx, at, 1)?;
             }
             return Err(e);
         }
@@ -113,10 +113,10 @@ impl Ext4 {
             tx.update(block.at, 0, &block.bytes, &new)?;
         } else {
             tx.forget(block.at)?;
-            self.free_blocks(tx, block.at, 1)?;
+            self.free_clusters(tx, block.at, 1)?;
         }
         inode.core().disk.set_xattr_block(BlockNo(0));
-        self.add_blocks(inode, -1)
+        self.add_clusters(inode, -1)
     }
 
     /// Releases the block of an inode that is being freed.

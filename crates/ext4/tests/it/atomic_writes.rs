@@ -162,10 +162,14 @@ fn judge(cut: &Cut, bytes: u64, options: &str) -> Result<(), String> {
 }
 
 fn explore(seeds: std::ops::Range<u64>, mib: u64, tear: Tear, options: &str) {
-    let start = new_volume(mib);
+    explore_on(&new_volume(mib), seeds, mib, tear, options);
+}
+
+/// Judges random cuts of lives that begin with `start`, a volume of `mib` MiB.
+pub fn explore_on(start: &Image, seeds: std::ops::Range<u64>, mib: u64, tear: Tear, options: &str) {
     let mut mixed = 0;
     for seed in seeds {
-        let cuts = life(seed, &start, tear, mib * MIB, options);
+        let cuts = life(seed, start, tear, mib * MIB, options);
         assert!(cuts.len() > 20, "only {} cuts", cuts.len());
         for (n, cut) in cuts.iter().enumerate() {
             if let Err(e) = judge(cut, mib * MIB, options) {

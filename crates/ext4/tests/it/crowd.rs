@@ -17,6 +17,7 @@ pub fn together((kind, options): Mode, seed: u64, steps: usize) -> u64 {
         tasks: 4,
         steps,
         room: 256 << 10,
+        moves: 4096,
     };
     full::together(&volume(kind, options), plan, options)
 }

@@ -309,7 +309,7 @@ fn mounts_that_are_refused_say_why() {
     };
     refused(&["-O", "^has_journal"], "", &["no journal", "scheme=none"]);
     refused(&["-O", "ea_inode"], "", &["ea_inode"]);
-    refused(&["-O", "bigalloc"], "", &["bigalloc", "ro"]);
+    refused(&["-O", "verity"], "", &["verity", "ro"]);
     refused(&["-O", "quota"], "", &["quota", "ro"]);
     refused(&[], "scheme=none,data=journal", &["data=journal"]);
     let short = Ram::new(8 << 20);
@@ -351,7 +351,7 @@ fn a_superblock_that_recovery_brings_is_judged_like_any_other() {
         // The feature large_dir needs a longer log.
         (0x60, 0x4000, Some("at least")),
         (0x60, 0x0800_0000, Some("feature")),
-        (0x64, 0x200, Some("bigalloc")),
+        (0x64, 0x8000, Some("verity")),
         (0x04, 0x2000, Some("the image is cut off")),
     ] {
         let image = Image::new(16, &[]);

@@ -4,6 +4,7 @@
 mod atomic_writes;
 mod attributes;
 mod casefold;
+mod clusters;
 mod common;
 mod content_fuzz;
 mod crowd;

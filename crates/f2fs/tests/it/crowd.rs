@@ -28,6 +28,7 @@ pub fn together((ring, options): Mode, seed: u64, steps: usize) -> u64 {
         seed,
         tasks: 4,
         steps,
+        moves: 4096,
         room: 2 << 20,
     };
     let what = format!("ring {ring}, {options}");

@@ -96,6 +96,16 @@ impl Superblock {
             false => 1,
         }
     }
+    /// Group and bit of the cluster that a block lies in; `None` outside the volume.
+    pub fn cluster_place(&self, block: BlockNo) -> Option<(u32, u32)> {
+        let (group, at) = self.block_place(block)?;
+        Some((group, at / self.cluster_blocks()))
+    }
+    /// First block of the cluster of a bit of a group.
+    pub fn cluster_start(&self, group: u32, bit: u32) -> BlockNo {
+        let skip = u64::from(bit) * u64::from(self.cluster_blocks());
+        self.group_first_block(group).plus(skip)
+    }
     /// Clusters in a group: the last one may be shorter, and the last cluster incomplete.
     pub fn group_clusters(&self, group: u32) -> u32 {
         self.group_blocks(group).div_ceil(self.cluster_blocks())
@@ -188,6 +198,8 @@ mod tests {
         assert_eq!(sb.desc_place(1), (BlockNo(2), 64));
         assert_eq!(sb.superblock_place(1), BlockNo(131_072));
         assert_eq!((sb.cluster_blocks(), sb.group_clusters(0)), (16, 8192));
+        assert_eq!(sb.cluster_place(BlockNo(131_072 + 47)), Some((1, 2)));
+        assert_eq!(sb.cluster_start(1, 2), BlockNo(131_072 + 32));
         sb.set_log_block_size(2);
         assert_eq!(sb.superblock_place(0), BlockNo(0));
     }

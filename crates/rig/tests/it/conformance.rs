@@ -14,6 +14,15 @@ const BYTES: u64 = 64 << 20;
 
 /// A fresh file system on a RAM device.
 fn fresh(kind: Kind, preset: journal::Preset, data: DataMode) -> Arc<dyn FileSystem> {
+    fresh_of((kind, None), preset, data)
+}
+
+/// As [`fresh`], in clusters of so many bytes if there are some.
+fn fresh_of(
+    (kind, cluster): (Kind, Option<u32>),
+    preset: journal::Preset,
+    data: DataMode,
+) -> Arc<dyn FileSystem> {
     let queue = Queue::new(Arc::new(Ram::new(BYTES)));
     let time = WallTime {
         secs: 1_704_067_200,
@@ -21,6 +30,7 @@ fn fresh(kind: Kind, preset: journal::Preset, data: DataMode) -> Arc<dyn FileSys
     };
     let mut options = MkfsOptions::new(BYTES, [1; 16], [2; 16], time);
     options.kind = kind;
+    options.cluster_bytes = cluster;
     if preset == journal::Preset::None {
         options.journal = JournalSize::None;
     }
@@ -39,6 +49,24 @@ fn fresh(kind: Kind, preset: journal::Preset, data: DataMode) -> Arc<dyn FileSys
 #[test]
 fn real_world() {
     conformance::run(|| fresh(Kind::Ext4, journal::Preset::Jbd2, DataMode::Ordered));
+}
+
+/// On volumes with clusters, without the cases that count the blocks of a file one by one.
+#[test]
+fn in_clusters() {
+    for (cluster, preset, data) in [
+        (8192, journal::Preset::Jbd2, DataMode::Ordered),
+        (16_384, journal::Preset::Emmc, DataMode::Journal),
+        (16_384, journal::Preset::None, DataMode::Ordered),
+    ] {
+        const BLOCKS: [&str; 2] = ["fallocate: blocks and size", "fallocate: the size kept"];
+        let cases = conformance::cases().into_iter();
+        for case in cases.filter(|(name, _)| !BLOCKS.contains(name)) {
+            let fresh = || fresh_of((Kind::Ext4, Some(cluster)), preset, data);
+            let sim = Sim::new(SimConfig::seeded(1));
+            sim.run(|| conformance::run_case(case, fresh)).unwrap();
+        }
+    }
 }
 
 #[test]

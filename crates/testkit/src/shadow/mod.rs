@@ -44,6 +44,8 @@ pub struct Mix {
     /// Bytes of the longest target of a symbolic link that takes no block; `None` where an option
     /// decides that.
     pub fast_target: Option<usize>,
+    /// Sectors of what a longer target takes.
+    pub target_sectors: u64,
 }
 
 impl Shadow {
@@ -231,8 +233,11 @@ impl Shadow {
         if let Some(attr) = agree(made, self.check_new(dir, name)) {
             assert_eq!(attr.size, len as u64);
             match mix.fast_target {
-                Some(fast) => assert_eq!(attr.sectors, if len <= fast { 0 } else { 8 }),
-                None => assert!(matches!(attr.sectors, 0 | 8), "{attr:?}"),
+                Some(fast) => assert_eq!(
+                    attr.sectors,
+                    if len <= fast { 0 } else { mix.target_sectors }
+                ),
+                None => assert!([0, mix.target_sectors].contains(&attr.sectors), "{attr:?}"),
             }
             self.add(dir, name, attr.ino, FileKind::Symlink);
             self.nodes.get_mut(&attr.ino).expect("there").target = target;

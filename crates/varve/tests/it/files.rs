@@ -173,3 +173,33 @@ fn all_parts_of_an_atomic_write_are_there_or_an_error_tells_why() {
     let e = file.write_atomic(&[(0, b"new")]).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Unsupported, "{e}");
 }
+
+#[test]
+fn a_cluster_is_an_atomic_unit() {
+    let disk = Disk::ram(64 << 20).unwrap();
+    let format = Format::ext4().cluster_bytes(65_536).seed(5);
+    disk.format(&format).unwrap();
+    let volume = Volume::mount(&disk, "").unwrap();
+    let (min, max) = volume.atomic_write_unit().unwrap();
+    assert!(min == 4096 && max >= 65_536, "{min}, {max}");
+    let mut open = OpenOptions::new();
+    let file = open.read(true).write(true).create(true);
+    let file = file.open(&volume, "f").unwrap();
+    let whole = vec![7; 65_536];
+    file.write_atomic(&[(65_536, &whole[..])]).unwrap();
+    let mut found = vec![0; 65_536];
+    assert_eq!(file.read_at(&mut found, 65_536).unwrap(), 65_536);
+    assert!(found == whole);
+    file.close().unwrap();
+    volume.unmount().unwrap();
+    assert!(disk.check().unwrap().is_clean());
+    for refused in [
+        Format::f2fs().cluster_bytes(65_536),
+        Format::new(Kind::Ext3).cluster_bytes(65_536),
+        Format::ext4().cluster_bytes(4096),
+    ] {
+        let disk = Disk::ram(64 << 20).unwrap();
+        let e = disk.format(&refused.seed(5)).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::InvalidInput, "{e}");
+    }
+}

@@ -89,7 +89,7 @@ fn fresh_images_of_mke2fs_are_clean() {
 
 /// Runs mutations of one volume.
 fn judged(options: &[&str], seeds: std::ops::Range<u64>, fields: usize) -> Tally {
-    let read_only = ["quota", "bigalloc", "ea_inode"];
+    let read_only = ["quota", "ea_inode"];
     let foreign = read_only
         .iter()
         .any(|f| options.iter().any(|o| o.contains(f)));

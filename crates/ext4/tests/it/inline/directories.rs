@@ -21,6 +21,7 @@ fn churn(options: &[&str], seed: u64) {
         dirs: 40,
         longest: 14,
         fast_target: Some(59),
+        target_sectors: 8,
     };
     for round in 0..4 {
         for _ in 0..500 {

@@ -91,12 +91,7 @@ const TABLE: [Line; 41] = [
     ("casefold", &["-O", "casefold"], "", Full),
     ("verity", &["-O", "verity"], "", Read("feature verity")),
     ("quota", &["-O", "quota"], "", Read("feature quota")),
-    (
-        "bigalloc",
-        &["-O", "bigalloc", "-C", "8192"],
-        "",
-        Read("feature bigalloc"),
-    ),
+    ("bigalloc", &["-O", "bigalloc", "-C", "8192"], "", Full),
     ("inline_data", &["-O", "inline_data"], "", Full),
     (
         "inline_data in inodes of 1024 bytes",

@@ -127,7 +127,8 @@ fn kernel_then_us(mkfs: &[&str], options: &str) {
     }
 }
 
-fn both_ways(image: &Image, options: &str) {
+/// The kernel fills an image, Varve changes it, and the kernel goes on with it.
+pub fn both_ways(image: &Image, options: &str) {
     let Some(mounted) = Mounted::new(image) else {
         return;
     };

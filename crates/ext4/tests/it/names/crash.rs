@@ -21,6 +21,7 @@ fn a_crash_keeps_a_prefix_of_the_operations() {
         dirs: 12,
         longest: 120,
         fast_target: Some(59),
+        target_sectors: 8,
     };
     let mut history: Vec<Tree> = vec![shadow.tree()];
     let (mut crashes, mut later) = (0, 0);

@@ -32,12 +32,14 @@ const TREE: Mix = Mix {
     dirs: 25,
     longest: 40,
     fast_target: Some(59),
+    target_sectors: 8,
 };
 const FLAT: Mix = Mix {
     names: 2500,
     dirs: 2,
     longest: 200,
     fast_target: Some(59),
+    target_sectors: 8,
 };
 
 #[test]

@@ -16,12 +16,14 @@ const TREE: Mix = Mix {
     dirs: 25,
     longest: 40,
     fast_target: None,
+    target_sectors: 8,
 };
 const FLAT: Mix = Mix {
     names: 2500,
     dirs: 2,
     longest: 200,
     fast_target: None,
+    target_sectors: 8,
 };
 
 #[test]
