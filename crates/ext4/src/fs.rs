@@ -384,7 +384,9 @@ impl FileSystem for Ext4 {
         })
     }
     fn dirty_pages(&self) -> u64 {
-        self.pages.dirty_pages()
+        // Limits are counted in 4 KiB of memory.
+        let each = self.block_size.bytes().div_ceil(base::BLOCK_BYTES);
+        self.pages.dirty_pages() * each as u64
     }
     fn unmount(&self) -> FsResult<()> {
         self.watched(|| self.shut_down())

@@ -52,6 +52,7 @@ use crate::log_place::{
     check_user, external_log_waits, external_place, has_external_log, hex, journal_backup_place,
     journal_place,
 };
+use crate::mkfs::blocks_per_group_max;
 use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
 use crate::space::{Reserve, Space};
@@ -106,13 +107,11 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
 );
 /// Where the superblock lies in the first 4 KiB of the volume.
 const SUPERBLOCK_AT: usize = disk::SUPERBLOCK_AT as usize;
-/// Sizes of blocks, in the order in which a backup of the superblock is looked for.
-const SIZES: [u32; 3] = [4096, 1024, 2048];
-
 /// Where the first backup of the superblock lies: at the start of group 1, if each group has as
-/// many blocks as a block has bits.
+/// many blocks as it can.
 fn backup_home(size: BlockSize) -> BlockNo {
-    BlockNo(size.bytes() as u64 * 8 + u64::from(size.bytes() == 1024))
+    let per_group = blocks_per_group_max(size.bytes() as u32);
+    BlockNo(u64::from(per_group) + u64::from(size.bytes() == 1024))
 }
 
 /// The queues of the volume, and of its external journal if it was named.
@@ -404,7 +403,9 @@ fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
     let torn = Superblock::parse_torn(&block[SUPERBLOCK_AT..]);
     let torn = torn.ok().filter(|_| primary.is_checksum());
     let mut found = None;
-    for size in SIZES.into_iter().filter_map(BlockSize::new) {
+    // Blocks of 4 KiB are looked for first, because most volumes have them.
+    let others = BlockSize::ALL.into_iter().filter(|s| *s != BlockSize::KIB4);
+    for size in std::iter::once(BlockSize::KIB4).chain(others) {
         if found.is_none() {
             found = backup_superblock(queues, size, torn.as_ref())?;
         }

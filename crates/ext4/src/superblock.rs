@@ -22,7 +22,7 @@ pub(crate) const fn superblock_place(size: BlockSize) -> (BlockNo, usize) {
 pub(crate) fn block_size(sb: &Superblock) -> FsResult<BlockSize> {
     BlockSize::new(sb.block_bytes()).ok_or_else(|| {
         FsError::incompatible(format!(
-            "blocks of {} bytes cannot be mounted, only those of 1024, 2048 or 4096; format with -b 4096",
+            "blocks of {} bytes cannot be mounted, only those of 1 to 64 KiB; format with -b 4096",
             sb.block_bytes()
         ))
     })

@@ -154,11 +154,12 @@ impl Track {
     }
 
     /// The content was made anew, whatever home holds (D5).
-    pub fn created(&mut self) {
+    /// `bytes`: how many there are.
+    pub fn created(&mut self, bytes: usize) {
         self.marked = WordMap::ALL;
         if rt::mutant(Mutant::BaseAlwaysValid) {
             // hazards-H3: a buffer of zeros passes for the content of home.
-            self.base = Some(vec![0; base::BLOCK_BYTES].into());
+            self.base = Some(base::fill::zeros(bytes));
             return;
         }
         self.base = None;
@@ -177,7 +178,7 @@ impl Track {
             base: self.base.take(),
             marked,
             full: std::mem::take(&mut self.full),
-            since_home: self.since_home.union(&self.since_begin),
+            since_home: self.since_home.clone().union(&self.since_begin),
             rec,
             pinned: false,
         }

@@ -1,6 +1,7 @@
 //! Finds a backup of the superblock where the primary one cannot be used.
 
 use super::groups;
+use crate::mkfs::blocks_per_group_max;
 use base::bytes::{get_le16, get_le32};
 use fscore::check::Reader;
 use ondisk::ext4::{GroupDesc, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
@@ -48,10 +49,10 @@ pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
     None
 }
 
-/// Block size, as a shift of 1 KiB, and size of the groups, where these have as many blocks as a
-/// block has bits.
+/// Block size, as a shift of 1 KiB, and size of the groups, where these have as many blocks as they
+/// can.
 fn common_shapes() -> impl Iterator<Item = (u32, u64)> {
-    LOG_SIZES.map(|log| (log, 8192u64 << log))
+    LOG_SIZES.map(|log| (log, blocks_per_group_max(1024 << log).into()))
 }
 
 /// The blocks in which a backup may lie.

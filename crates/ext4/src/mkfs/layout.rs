@@ -65,8 +65,10 @@ impl Layout {
         let lost_found = space
             .take_runs(0, g.lost_found_blocks().into())
             .ok_or_else(full)?;
-        let behind_table = groups[0].inode_table + u64::from(g.table_blocks);
-        let resize = space.take_first(behind_table, 1).ok_or_else(full)?;
+        // mke2fs takes this for the end of the first inode table. In a flexible group of one member
+        // it can lie in the room that is left for bitmaps.
+        let goal = 3 + u64::from(g.reserved_desc_blocks) + u64::from(g.table_blocks);
+        let resize = space.take_first(goal, 1).ok_or_else(full)?;
         let mut layout = Layout {
             space,
             groups,

@@ -20,9 +20,9 @@ base::words! {
 pub struct MkfsOptions {
     /// Features.
     pub kind: Kind,
-    /// Bytes of a block: 1024, 2048 or 4096.
+    /// Bytes of a block: a power of two from 1024 to 65536.
     pub block_bytes: u32,
-    /// Bytes of an inode: 128, 256 and so on up to a block. Of 128 bytes, as ext3 had them until
+    /// Bytes of an inode: 128, 256 and so on up to a block, and to 32 KiB. Of 128 bytes, as ext3 had them until
     /// 2008, times have whole seconds and end in 2038.
     pub inode_bytes: u32,
     /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
@@ -108,7 +108,7 @@ pub enum MkfsError {
         limit_bytes: u64,
     },
     /// Block size.
-    #[error("blocks of {bytes} bytes: choose 1024, 2048 or 4096")]
+    #[error("blocks of {bytes} bytes: choose a power of two from 1024 to 65536")]
     BlockBytes {
         /// Block size asked for.
         bytes: u32,
@@ -118,7 +118,7 @@ pub enum MkfsError {
     InodeBytes {
         /// Inode size asked for.
         bytes: u32,
-        /// A block.
+        /// A block, or 32 KiB.
         most: u32,
     },
     /// Inode ratio.
