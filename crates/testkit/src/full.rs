@@ -558,11 +558,14 @@ impl Writer {
 
     /// Takes blocks out of the middle of a file, or inserts a hole there.
     fn shift(&mut self, slot: usize, ino: Ino) {
-        let blocks = self.content(slot).len() as u64 / PAGE;
+        // Whole blocks of the volume.
+        let stat = self.fs.statfs().expect("mounted");
+        let block = u64::from(stat.block_bytes).max(PAGE);
+        let blocks = self.content(slot).len() as u64 / block;
         if blocks < 4 {
             return;
         }
-        let (at, len) = (self.rng.below(blocks - 2) * PAGE, PAGE);
+        let (at, len) = (self.rng.below(blocks - 2) * block, block);
         let collapse = self.rng.one_in(2);
         let mode = match collapse {
             true => FallocateMode::CollapseRange,
@@ -579,7 +582,7 @@ impl Writer {
         let content = self.content(slot);
         match collapse {
             true => drop(content.drain(range)),
-            false => drop(content.splice(range.start..range.start, vec![0; PAGE as usize])),
+            false => drop(content.splice(range.start..range.start, vec![0; block as usize])),
         }
     }
 
