@@ -114,6 +114,19 @@ fn backup_home(size: BlockSize) -> BlockNo {
     BlockNo(u64::from(per_group) + u64::from(size.bytes() == 1024))
 }
 
+/// Where a backup is looked for: where the torn superblock has its first one, whose groups may be
+/// smaller, and then for each size of blocks, first for 4 KiB, because most volumes have those.
+fn backup_homes(torn: Option<&Superblock>) -> Vec<(BlockSize, BlockNo)> {
+    let own = |sb: &Superblock| {
+        let size = BlockSize::new(sb.block_bytes())?;
+        (sb.groups_count() > 1).then(|| (size, sb.group_first_block(1)))
+    };
+    let mut sizes = BlockSize::ALL;
+    sizes.sort_by_key(|size| *size != BlockSize::KIB4);
+    let common = sizes.into_iter().map(|size| (size, backup_home(size)));
+    torn.and_then(own).into_iter().chain(common).collect()
+}
+
 /// The queues of the volume, and of its external journal if it was named.
 type Queues<'a> = (&'a Arc<Queue>, Option<&'a Arc<Queue>>);
 
@@ -403,11 +416,9 @@ fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
     let torn = Superblock::parse_torn(&block[SUPERBLOCK_AT..]);
     let torn = torn.ok().filter(|_| primary.is_checksum());
     let mut found = None;
-    // Blocks of 4 KiB are looked for first, because most volumes have them.
-    let others = BlockSize::ALL.into_iter().filter(|s| *s != BlockSize::KIB4);
-    for size in std::iter::once(BlockSize::KIB4).chain(others) {
+    for (size, home) in backup_homes(torn.as_ref()) {
         if found.is_none() {
-            found = backup_superblock(queues, size, torn.as_ref())?;
+            found = backup_superblock(queues, (size, home), torn.as_ref())?;
         }
     }
     if let Some(torn) = torn.filter(|_| found.is_none()) {
@@ -423,10 +434,10 @@ fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
 /// checksum is wrong.
 fn backup_superblock(
     queues: Queues<'_>,
-    size: BlockSize,
+    (size, home): (BlockSize, BlockNo),
     torn: Option<&Superblock>,
 ) -> FsResult<Option<Superblock>> {
-    let (queue, home) = (queues.0, backup_home(size));
+    let queue = queues.0;
     if queue.caps().sectors < size.lba(home.plus(1)).0 {
         return Ok(None);
     }
@@ -477,7 +488,7 @@ fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
     let groups = sb.groups_count().min(sb.descs_per_block());
     if !sb.has_metadata_checksums() {
         let behind = first.0 - u64::from(sb.first_data_block());
-        let copy = read_block(queue, size, backup_home(size).plus(behind))?;
+        let copy = read_block(queue, size, sb.group_first_block(1).plus(behind))?;
         let mut places = (0..groups).map(|group| sb.desc_place(group).1);
         return Ok(places.all(|at| block[at..at + PLACES_BYTES] == copy[at..at + PLACES_BYTES]));
     }

@@ -98,7 +98,7 @@ fn what_makes_no_sense_leaves_no_file() {
         (&["mkfs"][..], "--size"),
         (
             &["mkfs", "--size", "40", "-b", "8192"],
-            "choose 1024, 2048 or 4096",
+            "choose a power of two from 1024 to 65536",
         ),
         (
             &["mkfs", "--size", "40", "-I", "96"],

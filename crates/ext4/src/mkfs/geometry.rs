@@ -17,6 +17,8 @@ const INODE_BYTES_MAX: u32 = 32 << 10;
 
 /// Blocks and inodes of a group are counted in so many numbers, whatever its bitmaps could hold.
 const GROUP_BITS: u64 = 1 << 16;
+/// Smallest group that can be asked for.
+const GROUP_BLOCKS_MIN: u32 = 256;
 /// Blocks a last group must offer beyond its own metadata, or it is left out.
 const LAST_GROUP_SPARE: u64 = 50;
 /// Smallest and largest journal.
@@ -119,7 +121,15 @@ impl Geometry {
         let block_bytes = u64::from(options.block_bytes);
         let inodes = (asked * block_bytes / u64::from(ratio)).max(FIRST_INO as u64 + 1);
         let most = blocks_per_group_max(options.block_bytes);
-        let (mut g, mut own) = Self::cut(options, asked, most, inodes);
+        let per_group = options.blocks_per_group.unwrap_or(most);
+        if !(GROUP_BLOCKS_MIN..=most).contains(&per_group) || !per_group.is_multiple_of(8) {
+            return Err(MkfsError::GroupBlocks {
+                blocks: per_group,
+                least: GROUP_BLOCKS_MIN,
+                most,
+            });
+        }
+        let (mut g, mut own) = Self::cut(options, asked, per_group, inodes);
         g.reserved_blocks = reserved;
         loop {
             if g.groups == 0 {

@@ -25,6 +25,9 @@ pub struct MkfsOptions {
     /// Bytes of an inode: 128, 256 and so on up to a block, and to 32 KiB. Of 128 bytes, as ext3 had them until
     /// 2008, times have whole seconds and end in 2038.
     pub inode_bytes: u32,
+    /// Blocks of a group, as with `mke2fs -g`: a multiple of 8 from 256 on; `None`: as many as a
+    /// bitmap has bits, and at most 65528. A volume of one group has no backup of its superblock.
+    pub blocks_per_group: Option<u32>,
     /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
     pub size_bytes: u64,
     /// Label, at most 16 bytes.
@@ -60,6 +63,7 @@ impl MkfsOptions {
             kind: Kind::Ext4,
             block_bytes: base::BLOCK_BYTES as u32,
             inode_bytes: 256,
+            blocks_per_group: None,
             size_bytes,
             label: String::new(),
             uuid,
@@ -112,6 +116,16 @@ pub enum MkfsError {
     BlockBytes {
         /// Block size asked for.
         bytes: u32,
+    },
+    /// Group size.
+    #[error("groups of {blocks} blocks: choose a multiple of 8 from {least} to {most}")]
+    GroupBlocks {
+        /// Group size asked for.
+        blocks: u32,
+        /// Smallest group.
+        least: u32,
+        /// Largest group of this block size.
+        most: u32,
     },
     /// Inode size.
     #[error("inodes of {bytes} bytes: choose a power of two from 128 to {most}")]

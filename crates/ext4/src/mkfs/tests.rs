@@ -293,6 +293,14 @@ fn equal_to_mke2fs_with_large_blocks() {
                 check(&options);
             }
         }
+        // Groups that are smaller than they could be.
+        let small = MkfsOptions {
+            block_bytes,
+            blocks_per_group: Some(2048),
+            ..options(5000 * u64::from(block_bytes))
+        };
+        compare(&small, &["-g", "2048"]);
+        check(&small);
         // As many inodes as groups hold.
         let dense = MkfsOptions {
             block_bytes,
@@ -436,6 +444,16 @@ fn impossible_options_are_explained() {
     };
     assert!(say(journal(1023)).contains("choose 1024 to 7"));
     assert!(say(journal(9000)).contains("choose 1024 to 7"));
+    for blocks in [0, 255, 260, 4096 * 8 + 8] {
+        let why = say(MkfsOptions {
+            blocks_per_group: Some(blocks),
+            ..options(64 * MIB)
+        });
+        assert!(
+            why.contains("choose a multiple of 8 from 256 to 32768"),
+            "{why}"
+        );
+    }
     let label = "seventeen letters".to_string();
     assert!(
         say(MkfsOptions {

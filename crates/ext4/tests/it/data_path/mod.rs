@@ -669,12 +669,22 @@ pub fn explore_with(
     mib: u64,
     tear: Tear,
     options: &str,
-    mut judge: impl FnMut(&Cut, u64, usize),
+    judge: impl FnMut(&Cut, u64, usize),
 ) -> u64 {
     let start = new_volume_for(options, mib);
+    explore_from(&start, seeds, (mib, tear, options), judge)
+}
+
+/// As [`explore_with`], for a volume of `mib` MiB that is there.
+pub fn explore_from(
+    start: &Image,
+    seeds: std::ops::Range<u64>,
+    (mib, tear, options): (u64, Tear, &str),
+    mut judge: impl FnMut(&Cut, u64, usize),
+) -> u64 {
     let mut judged = 0;
     for seed in seeds {
-        let cuts = life_of(seed, &start, mib * MIB, tear, options);
+        let cuts = life_of(seed, start, mib * MIB, tear, options);
         for (n, cut) in cuts.iter().enumerate() {
             judge(cut, seed, n);
             judged += 1;

@@ -78,6 +78,7 @@ fn fresh_images_of_mke2fs_are_clean() {
         (16, &["-O", "ea_inode,verity"]),
         (16, &["-O", "mmp"]),
         (64, &["-b", "8192"]),
+        (160, &["-b", "65536"]),
         (64, &["-b", "16384", "-O", "quota,orphan_file"]),
     ];
     for (mib, options) in all {
