@@ -16,7 +16,7 @@ fn fresh_images_of_mke2fs_are_clean() {
     if !have_tools() {
         return;
     }
-    let all: [(u64, &[&str]); 36] = [
+    let all: [(u64, &[&str]); 37] = [
         (16, &[]),
         (16, &["-O", "inline_data"]),
         (144, &[]),
