@@ -52,7 +52,7 @@ use crate::log_place::{
     check_user, external_log_waits, external_place, has_external_log, hex, journal_backup_place,
     journal_place,
 };
-use crate::mkfs::blocks_per_group_max;
+use crate::mkfs::common_shapes;
 use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
 use crate::space::{Reserve, Space};
@@ -107,23 +107,20 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
 );
 /// Where the superblock lies in the first 4 KiB of the volume.
 const SUPERBLOCK_AT: usize = disk::SUPERBLOCK_AT as usize;
-/// Where the first backup of the superblock lies: at the start of group 1, if each group has as
-/// many blocks as it can.
-fn backup_home(size: BlockSize) -> BlockNo {
-    let per_group = blocks_per_group_max(size.bytes() as u32);
+/// Where the first backup of the superblock lies: at the start of group 1, if each group has so
+/// many blocks.
+fn backup_home(size: BlockSize, per_group: u32) -> BlockNo {
     BlockNo(u64::from(per_group) + u64::from(size.bytes() == 1024))
 }
 
 /// Where a backup is looked for: where the torn superblock has its first one, whose groups may be
-/// smaller, and then for each size of blocks, first for 4 KiB, because most volumes have those.
+/// smaller, and then in the common shapes.
 fn backup_homes(torn: Option<&Superblock>) -> Vec<(BlockSize, BlockNo)> {
     let own = |sb: &Superblock| {
         let size = BlockSize::new(sb.block_bytes())?;
         (sb.groups_count() > 1).then(|| (size, sb.group_first_block(1)))
     };
-    let mut sizes = BlockSize::ALL;
-    sizes.sort_by_key(|size| *size != BlockSize::KIB4);
-    let common = sizes.into_iter().map(|size| (size, backup_home(size)));
+    let common = common_shapes().map(|(size, group)| (size, backup_home(size, group)));
     torn.and_then(own).into_iter().chain(common).collect()
 }
 

@@ -336,6 +336,21 @@ pub(crate) fn blocks_per_group_max(block_bytes: u32) -> u32 {
     (block_bytes * 8).min(GROUP_BITS as u32 - 8)
 }
 
+/// Shapes in which a backup of the superblock is looked for where nothing else tells where it lies:
+/// sizes of blocks, each with sizes of groups in blocks. Of either the common one comes first: 4
+/// KiB, and as many blocks as there can be, then the powers of two below.
+pub(crate) fn common_shapes() -> impl Iterator<Item = (BlockSize, u32)> {
+    let mut sizes = BlockSize::ALL;
+    sizes.sort_by_key(|size| *size != BlockSize::KIB4);
+    sizes.into_iter().flat_map(|size| {
+        let most = blocks_per_group_max(size.bytes() as u32);
+        let powers = (GROUP_BLOCKS_MIN.ilog2()..u32::BITS).map(|log| 1 << log);
+        let smaller = powers.take_while(move |n| *n < most).collect::<Vec<u32>>();
+        let all = std::iter::once(most).chain(smaller.into_iter().rev());
+        all.map(move |blocks| (size, blocks))
+    })
+}
+
 fn is_power_of(mut n: u32, base: u32) -> bool {
     while n > 1 && n.is_multiple_of(base) {
         n /= base;

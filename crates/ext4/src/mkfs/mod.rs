@@ -33,7 +33,7 @@ mod tests;
 mod write;
 
 pub use geometry::Geometry;
-pub(crate) use geometry::blocks_per_group_max;
+pub(crate) use geometry::common_shapes;
 pub use log_device::LogDevice;
 pub use options::{JournalSize, Kind, MkfsError, MkfsOptions};
 pub use write::{DeviceContent, Plan};

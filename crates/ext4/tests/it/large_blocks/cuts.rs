@@ -1,6 +1,6 @@
 //! Power cuts on volumes with large blocks. A device writes 4 KiB or a sector at once, so a cut
 //! leaves blocks of the volume that are old in some places and new in others, in the log and at
-//! home.
+//! home (place-B1 to place-B7).
 
 use super::SIZES;
 use crate::common::{made, options_of};

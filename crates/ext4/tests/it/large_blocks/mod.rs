@@ -11,7 +11,9 @@ use crate::common::trees::{Tree, kernel_tree, our_tree, same_trees};
 use crate::common::{
     Image, check_ram, fresh_of, have_tools, made, options_of, said, tool, try_mount,
 };
-use base::Rng;
+use base::{BlockNo, Rng};
+use block::Class;
+use blockdev::write_block;
 use fscore::{FallocateMode, FileSystem};
 use std::fs;
 use std::path::Path;
@@ -242,30 +244,44 @@ fn e2fsck_replays_our_log() {
     }
 }
 
-/// The torn superblock of a volume of two groups is mended from its backup, which lies at block 65528
-/// and not behind as many blocks as a bitmap has bits.
+/// A superblock that is torn or gone is mended from its backup, which lies at block 65528 and not
+/// behind as many blocks as a bitmap has bits, or where smaller groups end.
 #[test]
-fn a_torn_superblock_is_mended_from_its_backup() {
-    let ram = fresh_of(Kind::Ext4, 600, 8192);
-    let image = Image::of(&ram);
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .read(true)
-        .open(&image.path);
-    let file = file.expect("the image");
-    use std::os::unix::fs::FileExt;
-    file.write_all_at(&[0xFF; 4], 1024 + 0x3FC)
-        .expect("written");
-    let torn = testkit::image::load(&image.path);
-    let report = check_ram(&torn);
-    assert!(
-        said(&report).contains("backup in block 65528"),
-        "{}",
-        said(&report)
-    );
-    let fs = try_mount(&torn, "").expect("mended");
-    fs.file("a");
-    fs.unmount().expect("unmounts");
-    let report = check_ram(&torn);
-    assert!(report.is_clean(), "{}", said(&report));
+fn a_lost_superblock_is_mended_from_its_backup() {
+    for (mib, block_bytes, group, at) in [
+        (600, 8192, None, 65_528),
+        (300, 65_536, Some(2048), 2048),
+        (300, 32_768, Some(4000), 4000),
+    ] {
+        let ram = made(&MkfsOptions {
+            block_bytes,
+            blocks_per_group: group,
+            journal: JournalSize::Blocks(1024),
+            ..options_of(mib)
+        });
+        // Nothing tells where groups of an odd size end but what is left of the superblock.
+        let damages = [1024 + 0x3FC..1024 + 0x400, 1024..1536];
+        for damage in damages
+            .into_iter()
+            .take(if group == Some(4000) { 1 } else { 2 })
+        {
+            let lost = crate::common::fork(&ram);
+            let mut head = lost.image()[..4096].to_vec();
+            head[damage.clone()].fill(0xA5);
+            write_block(&*lost, BlockNo(0).lba(), Class::Home, head.into()).expect("in range");
+            let report = check_ram(&lost);
+            let (what, words) = (said(&report), format!("backup in block {at} "));
+            assert!(what.contains(&words), "{block_bytes} {damage:?}: {what}");
+            let fs =
+                try_mount(&lost, "").unwrap_or_else(|e| panic!("{block_bytes} {damage:?}: {e}"));
+            fs.file("a");
+            fs.unmount().expect("unmounts");
+            let report = check_ram(&lost);
+            assert!(
+                report.is_clean(),
+                "{block_bytes} {damage:?}: {}",
+                said(&report)
+            );
+        }
+    }
 }
