@@ -8,9 +8,7 @@ mod cuts;
 mod names;
 
 use crate::common::trees::{Tree, kernel_tree, our_tree, same_trees};
-use crate::common::{
-    Image, check_ram, fresh_of, have_tools, made, options_of, said, tool, try_mount,
-};
+use crate::common::{Image, check_ram, have_tools, made, options_of, said, tool, try_mount};
 use base::{BlockNo, Rng};
 use block::Class;
 use blockdev::write_block;
@@ -20,7 +18,7 @@ use std::path::Path;
 use testkit::Brief;
 use testkit::image::done;
 use varve_ext4::Ext4;
-use varve_ext4::mkfs::{JournalSize, Kind, MkfsOptions};
+use varve_ext4::mkfs::{JournalSize, MkfsOptions};
 
 /// The sizes of this module.
 pub const SIZES: [u32; 4] = [8192, 16_384, 32_768, 65_536];
