@@ -589,8 +589,8 @@ pub struct MkfsArgs {
     /// pages of its machine, which mostly have 4k, since 6.19.
     #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES", value_parser = size::block)]
     pub block_size: u32,
-    /// Blocks of a group of ext4 and ext3 [default: as many as a bitmap has bits, at most 65528]. Of
-    /// a volume that is no larger than a group there is no backup of the superblock.
+    /// Blocks of a group of ext4 and ext3 [default: as many as a bitmap has bits, at most 65528].
+    /// Of a volume that is no larger than a group there is no backup of the superblock.
     #[arg(short = 'g', long, value_name = "BLOCKS")]
     pub blocks_per_group: Option<u32>,
     /// Bytes of an inode of ext4 and ext3: a power of two from 128 to a block [default: 256].

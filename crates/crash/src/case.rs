@@ -137,8 +137,8 @@ impl Case {
         })
     }
 
-    /// Gives an ext4 blocks of another size. Its groups end early enough that there is a second one,
-    /// which has the backup of the superblock.
+    /// Gives an ext4 blocks of another size. Its groups end early enough that there is a second
+    /// one, which has the backup of the superblock.
     fn set_blocks(
         &self,
         stack: &mut rig::Config,

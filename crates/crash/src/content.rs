@@ -113,8 +113,8 @@ impl Content {
         }
     }
 
-    /// This file, in pages of so many bytes if these are more than 4 KiB: the cache writes a page as
-    /// a whole.
+    /// This file, in pages of so many bytes if these are more than 4 KiB: the cache writes a page
+    /// as a whole.
     #[must_use]
     pub fn in_pages_of(mut self, bytes: u64) -> Content {
         self.page = bytes.max(BLOCK);

@@ -52,11 +52,10 @@ use crate::log_place::{
     check_user, external_log_waits, external_place, has_external_log, hex, journal_backup_place,
     journal_place,
 };
-use crate::mkfs::common_shapes;
 use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
 use crate::space::{Reserve, Space};
-use crate::superblock::{block_size, folding, read_block, write_in_place};
+use crate::superblock::{backup_homes, block_size, folding, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, Latch, PageCache, ReserveOwner, SyncTimes};
@@ -107,23 +106,6 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
 );
 /// Where the superblock lies in the first 4 KiB of the volume.
 const SUPERBLOCK_AT: usize = disk::SUPERBLOCK_AT as usize;
-/// Where the first backup of the superblock lies: at the start of group 1, if each group has so
-/// many blocks.
-fn backup_home(size: BlockSize, per_group: u32) -> BlockNo {
-    BlockNo(u64::from(per_group) + u64::from(size.bytes() == 1024))
-}
-
-/// Where a backup is looked for: where the torn superblock has its first one, whose groups may be
-/// smaller, and then in the common shapes.
-fn backup_homes(torn: Option<&Superblock>) -> Vec<(BlockSize, BlockNo)> {
-    let own = |sb: &Superblock| {
-        let size = BlockSize::new(sb.block_bytes())?;
-        (sb.groups_count() > 1).then(|| (size, sb.group_first_block(1)))
-    };
-    let common = common_shapes().map(|(size, group)| (size, backup_home(size, group)));
-    torn.and_then(own).into_iter().chain(common).collect()
-}
-
 /// The queues of the volume, and of its external journal if it was named.
 type Queues<'a> = (&'a Arc<Queue>, Option<&'a Arc<Queue>>);
 

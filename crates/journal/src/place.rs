@@ -17,9 +17,9 @@
 //! - B4 (home) recovery overwrites a home of which the log has an image, without a look at it. A
 //!   home to which deltas are applied may have old and new bytes in any mixture, because the
 //!   argument for them is about single bytes (track-D1, track-D2).
-//! - B5 (REMAP) homes above the granule of the device are runs of its pages, and a pair is the whole
-//!   run. A cut leaves all pages of all pairs of a command, or none (remap-S4), so home_remap-X6
-//!   and home_remap-X7 hold as they stand. Blocks below the granule are copied.
+//! - B5 (REMAP) homes above the granule of the device are runs of its pages, and a pair is the
+//!   whole run. A cut leaves all pages of all pairs of a command, or none (remap-S4), so
+//!   home_remap-X6 and home_remap-X7 hold as they stand. Blocks below the granule are copied.
 //! - B6 (fast commits) a checksum in the tail covers everything since the tail before, wherever
 //!   blocks end; what lies behind a tail in its block is part of no tag.
 //! - B7 (what leads to the log) superblock and descriptors of the volume are read before recovery:

@@ -24,8 +24,8 @@
 //! since then, and home holds it: the last complete home write left it there or some earlier one
 //! did, and home writes that were cut left that byte old or new, which is the same (D1, D2). This
 //! argument is about single bytes, so it needs no home write of a block to be atomic: any granule
-//! does (place-B4). Recovery itself writes `img_T(b)` home in the same way, so a cut inside it gives another
-//! mixture of the same versions, and it can be repeated.
+//! does (place-B4). Recovery itself writes `img_T(b)` home in the same way, so a cut inside it
+//! gives another mixture of the same versions, and it can be repeated.
 //!
 //! # What it needs
 //!

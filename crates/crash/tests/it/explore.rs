@@ -54,8 +54,8 @@ fn a_small_mix_keeps_its_promises_under_every_preset() {
     }
 }
 
-/// Blocks of 8 to 64 KiB, of which a device writes parts: a cut leaves some of them old (place-B1 to
-/// place-B7). The positive control shows that the oracle sees files in such blocks.
+/// Blocks of 8 to 64 KiB, of which a device writes parts: a cut leaves some of them old (place-B1
+/// to place-B7). The positive control shows that the oracle sees files in such blocks.
 #[test]
 fn large_blocks_keep_their_promises_under_every_preset() {
     let mut volumes = Volumes::default();

@@ -22,8 +22,8 @@ pub struct MkfsOptions {
     pub kind: Kind,
     /// Bytes of a block: a power of two from 1024 to 65536.
     pub block_bytes: u32,
-    /// Bytes of an inode: 128, 256 and so on up to a block, and to 32 KiB. Of 128 bytes, as ext3 had them until
-    /// 2008, times have whole seconds and end in 2038.
+    /// Bytes of an inode: 128, 256 and so on up to a block, and to 32 KiB. Of 128 bytes, as ext3
+    /// had them until 2008, times have whole seconds and end in 2038.
     pub inode_bytes: u32,
     /// Blocks of a group, as with `mke2fs -g`: a multiple of 8 from 256 on; `None`: as many as a
     /// bitmap has bits, and at most 65528. A volume of one group has no backup of its superblock.

@@ -277,8 +277,8 @@ fn equal_to_mke2fs_with_each_size_of_an_inode() {
     }
 }
 
-/// Blocks of more than 4 KiB: groups end before their bitmaps do. Sizes of one group, of two, with a
-/// last group that is left out, and of more than a flexible group.
+/// Blocks of more than 4 KiB: groups end before their bitmaps do. Sizes of one group, of two, with
+/// a last group that is left out, and of more than a flexible group.
 #[test]
 fn equal_to_mke2fs_with_large_blocks() {
     for block_bytes in [8192, 16_384, 32_768, 65_536] {

@@ -1,6 +1,6 @@
-//! Volumes with blocks of 8, 16, 32 and 64 KiB: those of mke2fs and our own, read and written, judged
-//! by e2fsck and read back by debugfs. Linux mounts blocks that are larger than its pages since 6.19
-//! only, so it is no judge here.
+//! Volumes with blocks of 8, 16, 32 and 64 KiB: those of mke2fs and our own, read and written,
+//! judged by e2fsck and read back by debugfs. Linux mounts blocks that are larger than its pages
+//! since 6.19 only, so it is no judge here.
 #![allow(clippy::disallowed_methods)]
 
 mod crowds;
@@ -36,7 +36,8 @@ fn random(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A tree on the host: files of lengths around those of blocks, holes, links, names that fill leaves.
+/// A tree on the host: files of lengths around those of blocks, holes, links, names that fill
+/// leaves.
 fn host_tree(root: &Path) {
     let deep = root.join("a/b/c/d");
     fs::create_dir_all(&deep).expect("folders");
@@ -66,8 +67,8 @@ fn debugfs_tree(image: &Image) -> Tree {
     let request = format!("rdump / {}", out.path().display());
     done(tool("debugfs").arg("-R").arg(&request).arg(&image.path));
     let mut tree = kernel_tree(out.path());
-    // debugfs makes a file for each name, owned by whom it runs as, and lost+found is not copied with
-    // its mode.
+    // debugfs makes a file for each name, owned by whom it runs as, and lost+found is not copied
+    // with its mode.
     tree.remove("/lost+found");
     make_plain(&mut tree);
     tree
