@@ -21,8 +21,6 @@ use ondisk::ext4::{
 /// The maximum of pieces that a change of an entry writes, its checksum apart.
 const PIECES_MAX: usize = 3;
 
-/// What wipes an entry.
-
 /// A block of entries whose checksum is right: a leaf, or the root of a hash tree with its two
 /// entries `.` and `..`.
 pub(super) struct Leaf {
