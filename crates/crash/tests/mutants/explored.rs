@@ -148,32 +148,6 @@ fn caught(mutant: Mutant) {
     );
 }
 
-/// Large blocks hide no missing guard: of the workloads that show it in blocks of 4 KiB most do in
-/// larger ones, and the code with its guards passes there.
-#[test]
-fn missing_guards_show_in_large_blocks() {
-    let guards = [
-        (Mutant::NormalHomeWrite, 16_384),
-        (Mutant::UntrackedStore, 65_536),
-        (Mutant::NoRevoke, 16_384),
-        (Mutant::SkipFlush, 65_536),
-        (Mutant::NoCoalitionChecksum, 8192),
-        (Mutant::FastOverwrite, 32_768),
-    ];
-    for (mutant, block) in guards {
-        let usual = CASES.iter().find(|s| s.mutant == mutant).expect("a case");
-        let shows = Shows {
-            device: format!("{},block={block}", usual.device).leak(),
-            ..*usual
-        };
-        let caught = catches(&shows, true);
-        let clean = shows.explore(None, true).expect("a run");
-        let wrong = found(&clean).map(|f| f.words);
-        assert_eq!(wrong, None, "{mutant}: the code with its guard");
-        println!("{mutant}, blocks of {block}: {}", caught.found.rule);
-    }
-}
-
 fn text(text: &'static str) -> String {
     text.into()
 }
