@@ -1,10 +1,13 @@
 //! Blocks filled with one byte cost no memory: every such block is a slice of one static table.
 
 use crate::collections::mix;
-use crate::units::BLOCK_BYTES;
+use crate::units::{BLOCK_BYTES, BlockSize};
 use bytes::Bytes;
 
 static FILLS: [[u8; BLOCK_BYTES]; 256] = table();
+
+/// The largest block of zeros, which no program file holds.
+static ZEROS: [u8; BlockSize::MAX.bytes()] = [0; BlockSize::MAX.bytes()];
 
 const fn table() -> [[u8; BLOCK_BYTES]; 256] {
     let mut t = [[0; BLOCK_BYTES]; 256];
@@ -24,9 +27,20 @@ pub fn filled(byte: u8, len: usize) -> Bytes {
     }
 }
 
-/// `len` zero bytes; without allocation up to 4096.
+/// `len` zero bytes; without allocation up to 65536.
 pub fn zeros(len: usize) -> Bytes {
-    filled(0, len)
+    match ZEROS.get(..len) {
+        Some(slice) => Bytes::from_static(slice),
+        None => vec![0; len].into(),
+    }
+}
+
+/// `len` zero bytes, at most the largest block ([`BlockSize::MAX`]).
+///
+/// # Panics
+/// If there are more.
+pub fn zero_bytes(len: usize) -> &'static [u8] {
+    &ZEROS[..len]
 }
 
 /// The one byte that fills all of `data`, if there is one and `data` is not empty.

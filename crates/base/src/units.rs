@@ -11,8 +11,8 @@ pub const BLOCK_BYTES: usize = 4096;
 pub const SECTORS_PER_BLOCK: u64 = (BLOCK_BYTES / SECTOR_BYTES) as u64;
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(SECTOR_BYTES));
 
-/// Bytes in a block of one volume: 1024, 2048 or 4096. On a volume of smaller blocks a [`BlockNo`]
-/// counts those.
+/// Bytes in a block of one volume: a power of two from 1024 to 65536. On a volume of other blocks
+/// than those of 4 KiB a [`BlockNo`] counts the volume's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockSize(u32);
 
@@ -20,10 +20,23 @@ impl BlockSize {
     /// 4 KiB: the size that all figures of traffic are in.
     pub const KIB4: BlockSize = BlockSize(BLOCK_BYTES as u32);
 
+    /// 64 KiB: the largest blocks of ext4.
+    pub const MAX: BlockSize = BlockSize(64 << 10);
+    /// All sizes, ascending.
+    pub const ALL: [BlockSize; 7] = {
+        let mut all = [BlockSize(1024); 7];
+        let mut n = 0;
+        while n < all.len() {
+            all[n] = BlockSize(1024 << n);
+            n += 1;
+        }
+        all
+    };
+
     /// This size, if it is one that is supported.
     pub const fn new(bytes: u32) -> Option<BlockSize> {
         match bytes {
-            1024 | 2048 | 4096 => Some(BlockSize(bytes)),
+            1024..=65536 if bytes.is_power_of_two() => Some(BlockSize(bytes)),
             _ => None,
         }
     }
@@ -189,14 +202,16 @@ mod tests {
 
     #[test]
     fn sizes_of_blocks() {
-        for bytes in [1024, 2048, 4096] {
-            let size = BlockSize::new(bytes).expect("supported");
+        for size in BlockSize::ALL {
+            let bytes = size.bytes() as u32;
+            assert_eq!(BlockSize::new(bytes), Some(size));
             assert_eq!(size.lba(BlockNo(6)), Lba(6 * u64::from(bytes) / 512));
             assert_eq!(size.sectors_of(3), size.lba(BlockNo(3)).0);
         }
+        assert_eq!(BlockSize::ALL.last(), Some(&BlockSize::MAX));
         assert_eq!(BlockSize::KIB4.lba(BlockNo(3)), BlockNo(3).lba());
         assert!(
-            [0, 512, 1000, 8192]
+            [0, 512, 1000, 12288, 131_072]
                 .into_iter()
                 .all(|n| BlockSize::new(n).is_none())
         );

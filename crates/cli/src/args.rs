@@ -585,9 +585,14 @@ pub struct MkfsArgs {
     /// Kind of file system: ext4, ext3 or f2fs.
     #[arg(long, default_value = "ext4")]
     pub fs: String,
-    /// Bytes of a block: 1024, 2048 or 4096, or 1k, 2k, 4k.
+    /// Bytes of a block: 1024 to 65536, or 1k to 64k, a power of two. Linux mounts blocks above the
+    /// pages of its machine, which mostly have 4k, since 6.19.
     #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES", value_parser = size::block)]
     pub block_size: u32,
+    /// Blocks of a group of ext4 and ext3 [default: as many as a bitmap has bits, at most 65528].
+    /// Of a volume that is no larger than a group there is no backup of the superblock.
+    #[arg(short = 'g', long, value_name = "BLOCKS")]
+    pub blocks_per_group: Option<u32>,
     /// Bytes of an inode of ext4 and ext3: a power of two from 128 to a block [default: 256].
     #[arg(short = 'I', long, value_name = "BYTES", value_parser = size::block)]
     pub inode_size: Option<u32>,

@@ -145,6 +145,9 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
             args.block_size
         )));
     }
+    if args.blocks_per_group.is_some() {
+        return Err(usage("-g is for ext4 and ext3: an F2FS has segments"));
+    }
     if args.inode_size.is_some() {
         return Err(usage(
             "-I is for ext4 and ext3: an inode of F2FS is a block",
@@ -212,6 +215,7 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
         Fs::F2fs => unreachable!("made by options of its own"),
     };
     options.block_bytes = args.block_size;
+    options.blocks_per_group = args.blocks_per_group;
     options.inode_bytes = args.inode_size.unwrap_or(options.inode_bytes);
     if args.casefold && fs != Fs::Ext4 {
         return Err(usage("--casefold is for ext4 and F2FS"));

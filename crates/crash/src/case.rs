@@ -11,7 +11,7 @@ use super::promises::Promises;
 use super::used::with_used_area;
 use super::{CrashConfig, Script, Target, Volume, small_volume, subject};
 use crate::CrashError;
-use base::Mutant;
+use base::{BLOCK_BYTES, Mutant};
 use blockdev::Adversary;
 use blockdev::spec::Choice;
 use rig::{Fs, Scheduler, Scheme};
@@ -41,6 +41,8 @@ pub struct Case {
 
 /// Blocks of the log in volumes of crash tests: the fewest that ext4 takes.
 const LOG_BLOCKS: u32 = 1024;
+/// Bytes of a group of a volume with blocks above 4 KiB: as many as one of 4 KiB has.
+const GROUP_BYTES: u32 = 128 << 20;
 /// This device is small and was in use for long, so its chips collect garbage all the time.
 pub const NAND: &str = "nand";
 const NAND_BYTES: u64 = 32 << 20;
@@ -64,6 +66,8 @@ struct Formatted {
     cluster: Option<u32>,
     /// The ring of F2FSJ; `Some(None)` is one of default size.
     ring: Option<Option<u32>>,
+    /// Bytes of a block; `None`: 4096.
+    block_bytes: Option<u32>,
 }
 
 /// A case, ready to run.
@@ -101,6 +105,10 @@ impl Case {
             stack.journal_blocks = None;
         }
         let mut used_area = false;
+        if let Some(promises) = self.device.strip_prefix("spec:") {
+            let promises: Promises = promises.parse().map_err(check)?;
+            self.set_blocks(&mut stack, promises.block_bytes)?;
+        }
         let target = match self.device.strip_prefix("spec:") {
             Some(promises) => {
                 let promises: Promises = promises.parse().map_err(check)?;
@@ -131,6 +139,28 @@ impl Case {
         })
     }
 
+    /// Gives an ext4 blocks of another size. Its groups end early enough that there is a second
+    /// one, which has the backup of the superblock.
+    fn set_blocks(
+        &self,
+        stack: &mut rig::Config,
+        block_bytes: Option<u32>,
+    ) -> Result<(), CrashError> {
+        let Some(bytes) = block_bytes.filter(|&bytes| bytes != BLOCK_BYTES as u32) else {
+            return Ok(());
+        };
+        if stack.fs == Fs::F2fs {
+            let what = format!(
+                "{} on {}: an F2FS has blocks of 4096 bytes",
+                self.scheme, self.device
+            );
+            return Err(CrashError::Check(what));
+        }
+        stack.block_bytes = Some(bytes);
+        stack.blocks_per_group = (bytes > BLOCK_BYTES as u32).then_some(GROUP_BYTES / bytes);
+        Ok(())
+    }
+
     fn volume(
         &self,
         stack: &rig::Config,
@@ -150,6 +180,7 @@ impl Case {
             fast: stack.scheme.journal().is_some_and(|s| s.is_fast()),
             cluster: stack.cluster_bytes,
             ring,
+            block_bytes: stack.block_bytes,
         };
         let key = (stack.fs, formatted, profile);
         if !volumes.0.contains_key(&key) {

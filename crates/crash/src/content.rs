@@ -7,7 +7,7 @@
 //! [`Content::moved_since`]. Operations are numbered from 1, in the order of the log of their task.
 
 use super::stamp::{self, FileId, Stamp};
-use base::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
@@ -30,6 +30,8 @@ pub struct Content {
     acked: usize,
     /// The last operation on the file.
     newest: usize,
+    /// Bytes of a page: a block of the volume, if that is larger than 4 KiB.
+    page: u64,
     pages: BTreeMap<u64, Page>,
 }
 
@@ -106,8 +108,17 @@ impl Content {
         Content {
             sizes: vec![start],
             newest: op,
+            page: BLOCK,
             ..Content::default()
         }
+    }
+
+    /// This file, in pages of so many bytes if these are more than 4 KiB: the cache writes a page
+    /// as a whole.
+    #[must_use]
+    pub fn in_pages_of(mut self, bytes: u64) -> Content {
+        self.page = bytes.max(BLOCK);
+        self
     }
 
     /// The size now, bytes.
@@ -146,7 +157,7 @@ impl Content {
             );
             self.note_after(sector, op);
         }
-        self.change(offset / BLOCK..end.div_ceil(BLOCK));
+        self.change(offset / self.page..end.div_ceil(self.page));
     }
 
     /// Operation `op` cuts or extends the file to `size` bytes, after `names` operations on names.
@@ -164,7 +175,7 @@ impl Content {
         for sector in touched {
             self.note_after(sector, op);
         }
-        for (_, page) in self.pages.range_mut(size.div_ceil(BLOCK)..) {
+        for (_, page) in self.pages.range_mut(size.div_ceil(self.page)..) {
             (page.placed, page.written, page.moved) = (false, false, true);
         }
         self.touch_page_of(low);
@@ -254,8 +265,8 @@ impl Content {
 
     /// Notes a change of the page in which the file ends, or ended: its end is written with it.
     fn touch_page_of(&mut self, size: u64) {
-        let page = size / BLOCK;
-        if !size.is_multiple_of(BLOCK) && self.pages.get(&page).is_some_and(|p| p.written) {
+        let page = size / self.page;
+        if !size.is_multiple_of(self.page) && self.pages.get(&page).is_some_and(|p| p.written) {
             self.change(page..page + 1);
         }
     }
@@ -276,8 +287,8 @@ impl Content {
         if self.newest > op {
             return;
         }
-        let size = self.size();
-        self.pages.retain(|page, _| page * BLOCK < size);
+        let (size, bytes) = (self.size(), self.page);
+        self.pages.retain(|page, _| page * bytes < size);
         for page in self.pages.values_mut() {
             page.placed = page.written;
             (page.moved, page.changed) = (false, false);
@@ -351,27 +362,32 @@ impl Content {
         self.sizes.iter().any(cut)
     }
 
+    fn page_of(&self, sector: u64) -> u64 {
+        sector * SECTOR / self.page
+    }
+
     /// Whether the page of a sector was overwritten in place since the last completed sync. A
     /// device that promises nothing of a sector it was writing may leave garbage in all of that
     /// page.
     pub fn rewritten(&self, sector: u64) -> bool {
-        let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
+        let page = self.pages.get(&self.page_of(sector));
         page.is_some_and(|p| p.changed && p.changes > 1)
     }
 
     /// Whether the page of a sector may have got a block since the last completed sync. Where data
     /// is not ordered before the commit that maps it, the former content of that block may show.
     pub fn placed_since(&self, sector: u64) -> bool {
-        let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
+        let page = self.pages.get(&self.page_of(sector));
         page.is_some_and(|p| p.moved && p.changed)
     }
 
     /// Whether the page of a sector may have got another block since the last completed sync, in a
     /// file system that writes out of place: every page that was changed has.
     pub fn moved_since(&self, sector: u64) -> bool {
-        let page = sector / SECTORS_PER_BLOCK;
+        let page = self.page_of(sector);
         let changed = self.pages.get(&page).is_some_and(|p| p.changed);
-        let ends_in = |s: &&Step| s.op > self.acked && s.how == How::Set && s.size / BLOCK == page;
+        let ends_in =
+            |s: &&Step| s.op > self.acked && s.how == How::Set && s.size / self.page == page;
         changed || self.sizes.iter().any(|s| ends_in(&s))
     }
 
@@ -424,6 +440,24 @@ fn strange(file: FileId, sector: u64, found: &[u8]) -> Strange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A device that tears what it writes may damage all of a page, which a larger block makes
+    /// larger, and nothing beyond that.
+    #[test]
+    fn a_page_is_as_large_as_a_block() {
+        let torn = |page| {
+            let mut content = Content::new(1, 1).in_pages_of(page);
+            content.write(1, 2, 0, 32 << 10);
+            content.acknowledge(2);
+            content.write(1, 3, 0, 512);
+            let torn = (0..64).filter(|sector| content.rewritten(*sector));
+            torn.count()
+        };
+        assert_eq!(
+            [1024, 4096, 8192, 16_384, 65_536].map(torn),
+            [8, 8, 16, 32, 64]
+        );
+    }
 
     /// Zeros in front of the cut of a file that was written and cut in the middle of a sector.
     fn cut(synced: bool) -> Seen {

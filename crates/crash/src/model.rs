@@ -48,6 +48,8 @@ pub struct State {
     /// The number of the last one that touched the attributes of each inode.
     changed: BTreeMap<FileId, usize>,
     created: BTreeMap<FileId, usize>,
+    /// Bytes of a page of a file ([`Content::in_pages_of`]).
+    page_bytes: u64,
     /// What files hold, removed ones included.
     pub contents: BTreeMap<FileId, Content>,
 }
@@ -69,8 +71,16 @@ impl State {
             touched: BTreeMap::new(),
             changed: BTreeMap::new(),
             created: BTreeMap::new(),
+            page_bytes: 0,
             contents: BTreeMap::new(),
         }
+    }
+
+    /// This state, for files with pages of so many bytes.
+    #[must_use]
+    pub fn in_pages_of(mut self, bytes: u64) -> State {
+        self.page_bytes = bytes;
+        self
     }
 
     /// Whether `op` is possible in this state.
@@ -239,7 +249,7 @@ impl State {
             _ => 0,
         };
         if kind == FileKind::File {
-            let content = Content::new(self.ops, self.count);
+            let content = Content::new(self.ops, self.count).in_pages_of(self.page_bytes);
             self.contents.insert(id, content);
         }
         let target = target.into();

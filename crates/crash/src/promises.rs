@@ -2,6 +2,7 @@
 //!
 //! A crash test with such a device tests a scheme against what a standard promises, and not against
 //! the habits of one model. A `KEY=VALUE` changes one promise of the name, as in `emmc,pack=none`.
+//! `area` and `block` say how the volume on the device is made.
 //!
 //! | name | what it stands for |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! | `disk` | cache and flush, no FUA, sectors of 512 bytes that are old or new: what JBD2 was made for |
 
 use super::cells::{CacheOrder, Cell, Reliable};
+use base::BlockSize;
 use blockdev::{Caps, PackOrder, RemapCaps};
 use std::fmt;
 use std::str::FromStr;
@@ -26,6 +28,8 @@ pub struct Promises {
     pub whole_sectors: bool,
     /// The granule of its REMAP command, bytes; `None`: it has no such command.
     pub remap: Option<u32>,
+    /// Bytes of a block of an ext4 on it; `None`: 4096.
+    pub block_bytes: Option<u32>,
     /// The area of fast commits holds those of an earlier life when the volume is made.
     pub used_area: bool,
 }
@@ -47,7 +51,8 @@ const REMAP_PAIRS: u32 = 16 * 1024;
 
 const NAMES: &str = "emmc, emmc-any, emmc-plain, nvme, ufs, disk";
 const KEYS: &str = "cache=on|off, reliable=enhanced|legacy|absent, wr_rel_set=on|off, pack=prefix|any-subset|none, sector=512|4096, \
-                    order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384, area=blank|used";
+                    order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384|65536, area=blank|used, \
+                    block=1024|2048|4096|8192|16384|32768|65536";
 
 impl Promises {
     /// The promises that a name stands for.
@@ -85,6 +90,7 @@ impl Promises {
             cell,
             whole_sectors,
             remap: None,
+            block_bytes: None,
             used_area: false,
         })
     }
@@ -116,7 +122,15 @@ impl Promises {
             ("area", "blank") => self.used_area = false,
             ("area", "used") => self.used_area = true,
             ("remap", "none") => self.remap = None,
-            ("remap", "512" | "4096" | "16384") => self.remap = value.parse().ok(),
+            ("remap", "512" | "4096" | "16384" | "65536") => self.remap = value.parse().ok(),
+            ("block", _) => {
+                let size = value
+                    .parse()
+                    .ok()
+                    .and_then(BlockSize::new)
+                    .ok_or_else(bad)?;
+                self.block_bytes = Some(size.bytes() as u32);
+            }
             _ => return Err(bad()),
         }
         Ok(())
@@ -168,6 +182,8 @@ mod tests {
         let caps = changed.caps(1 << 24);
         assert_eq!((caps.sector_bytes, caps.packed), (4096, None));
         assert_eq!(caps.remap, None);
+        let large: Promises = "emmc,block=65536".parse().unwrap();
+        assert_eq!(large.block_bytes, Some(65_536));
         let remapping: Promises = "disk,remap=4096".parse().unwrap();
         let promise = remapping.caps(1 << 24).remap.expect("as asked");
         assert_eq!((promise.granule, promise.pairs_max), (4096, REMAP_PAIRS));
@@ -179,6 +195,7 @@ mod tests {
             ("floppy", "`spec:floppy`"),
             ("emmc,pack=all", "`pack=all`"),
             ("emmc,remap=7", "`remap=7`"),
+            ("emmc,block=12288", "`block=12288`"),
         ] {
             let why = text.parse::<Promises>().unwrap_err().to_string();
             assert!(why.contains(word), "{why}");

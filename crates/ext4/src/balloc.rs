@@ -101,6 +101,10 @@ impl Ext4 {
             return Ok(Some(got));
         }
         for fit in [Fit::Full, Fit::Any] {
+            if fit == Fit::Full && !self.longest.may_be(want) {
+                continue;
+            }
+            let asked = self.longest.ask();
             for n in 0..groups {
                 let group = (first + n) % groups;
                 let bit = if n == 0 { bit } else { 0 };
@@ -108,8 +112,19 @@ impl Ext4 {
                     return Ok(Some(got));
                 }
             }
+            if fit == Fit::Full && !self.has_run(first, want) {
+                self.longest.none_of(want, asked);
+            }
         }
         Ok(None)
+    }
+
+    /// True if a loaded map of the group has a free run of `len` clusters.
+    fn has_run(&self, group: u32, len: u32) -> bool {
+        let state = self.groups.get(group).lock();
+        let end = self.geo.group_clusters(group);
+        (state.map.as_deref())
+            .is_some_and(|map| bitmap::find_run(map, 0, end, len).is_some_and(|r| r.len == len))
     }
 
     /// Searches like `search`, but while no other task can take a block (A4). The caller holds no
@@ -427,6 +442,7 @@ impl Ext4 {
             bitmap::fill(map, free.start, free.len, false);
             state.waiting -= free.len;
             drop(state);
+            self.longest.freed();
             self.space.matured(free.len.into());
             if late {
                 let tid = self.journal.committed().next().next();

@@ -5,6 +5,7 @@ use crate::fast_record::FastNotes;
 use crate::fault;
 use crate::group::{Groups, Window};
 use crate::inode::{InodeCache, Pinned};
+use crate::longest::Longest;
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
 use crate::space::{Reserve, Space};
@@ -54,6 +55,8 @@ pub struct Ext4 {
     pub(crate) small_window: Mutex<Option<Window>>,
     /// Number of searches for the last free blocks that are under way (balloc-A4).
     pub(crate) starving: AtomicU32,
+    /// How long a free run can be.
+    pub(crate) longest: Longest,
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Latch,
     /// True once damage was noted in the superblock.
@@ -392,7 +395,9 @@ impl FileSystem for Ext4 {
         })
     }
     fn dirty_pages(&self) -> u64 {
-        self.pages.dirty_pages()
+        // Limits are counted in 4 KiB of memory.
+        let each = self.block_size.bytes().div_ceil(base::BLOCK_BYTES);
+        self.pages.dirty_pages() * each as u64
     }
     fn unmount(&self) -> FsResult<()> {
         self.watched(|| self.shut_down())

@@ -48,6 +48,7 @@ mod ialloc;
 mod inline;
 mod inode;
 mod log_place;
+mod longest;
 mod map;
 pub mod mkfs;
 mod mount;

@@ -52,10 +52,11 @@ use crate::log_place::{
     check_user, external_log_waits, external_place, has_external_log, hex, journal_backup_place,
     journal_place,
 };
+use crate::longest::Longest;
 use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
 use crate::space::{Reserve, Space};
-use crate::superblock::{block_size, folding, read_block, write_in_place};
+use crate::superblock::{backup_homes, block_size, folding, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, Latch, PageCache, ReserveOwner, SyncTimes};
@@ -107,15 +108,6 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
 );
 /// Where the superblock lies in the first 4 KiB of the volume.
 const SUPERBLOCK_AT: usize = disk::SUPERBLOCK_AT as usize;
-/// Sizes of blocks, in the order in which a backup of the superblock is looked for.
-const SIZES: [u32; 3] = [4096, 1024, 2048];
-
-/// Where the first backup of the superblock lies: at the start of group 1, if each group has as
-/// many blocks as a block has bits.
-fn backup_home(size: BlockSize) -> BlockNo {
-    BlockNo(size.bytes() as u64 * 8 + u64::from(size.bytes() == 1024))
-}
-
 /// The queues of the volume, and of its external journal if it was named.
 type Queues<'a> = (&'a Arc<Queue>, Option<&'a Arc<Queue>>);
 
@@ -250,6 +242,7 @@ impl Ext4 {
             xattr_blocks: RwLock::named("xattr blocks", ()),
             small_window: Mutex::named("small files", None),
             starving: AtomicU32::new(0),
+            longest: Longest::default(),
             random: Mutex::named("ext4 random", rt::rng("ext4")),
             latch: Latch::new(errors),
             damage_noted: AtomicBool::new(false),
@@ -392,9 +385,9 @@ fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
     let torn = Superblock::parse_torn(&block[SUPERBLOCK_AT..]);
     let torn = torn.ok().filter(|_| primary.is_checksum());
     let mut found = None;
-    for size in SIZES.into_iter().filter_map(BlockSize::new) {
+    for (size, home) in backup_homes(torn.as_ref()) {
         if found.is_none() {
-            found = backup_superblock(queues, size, torn.as_ref())?;
+            found = backup_superblock(queues, (size, home), torn.as_ref())?;
         }
     }
     if let Some(torn) = torn.filter(|_| found.is_none()) {
@@ -410,10 +403,10 @@ fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
 /// checksum is wrong.
 fn backup_superblock(
     queues: Queues<'_>,
-    size: BlockSize,
+    (size, home): (BlockSize, BlockNo),
     torn: Option<&Superblock>,
 ) -> FsResult<Option<Superblock>> {
-    let (queue, home) = (queues.0, backup_home(size));
+    let queue = queues.0;
     if queue.caps().sectors < size.lba(home.plus(1)).0 {
         return Ok(None);
     }
@@ -464,7 +457,7 @@ fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
     let groups = sb.groups_count().min(sb.descs_per_block());
     if !sb.has_metadata_checksums() {
         let behind = first.0 - u64::from(sb.first_data_block());
-        let copy = read_block(queue, size, backup_home(size).plus(behind))?;
+        let copy = read_block(queue, size, sb.group_first_block(1).plus(behind))?;
         let mut places = (0..groups).map(|group| sb.desc_place(group).1);
         return Ok(places.all(|at| block[at..at + PLACES_BYTES] == copy[at..at + PLACES_BYTES]));
     }

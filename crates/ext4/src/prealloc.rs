@@ -166,6 +166,9 @@ impl Ext4 {
         let map = state.map.as_deref_mut();
         bitmap::fill(map.expect("W1: the map is loaded"), w.start, w.len, false);
         state.held -= w.len;
+        if w.len > 0 {
+            self.longest.freed();
+        }
     }
 
     /// Closes the window of an inode.

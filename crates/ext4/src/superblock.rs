@@ -5,6 +5,7 @@
 //! unmount and when a log was recovered without a mount (mount state, needs_recovery).
 
 use crate::fault;
+use crate::mkfs::common_shapes;
 use base::{BlockNo, BlockSize, Bytes};
 use block::{Class, Queue};
 use fscore::{FsError, FsResult};
@@ -22,10 +23,27 @@ pub(crate) const fn superblock_place(size: BlockSize) -> (BlockNo, usize) {
 pub(crate) fn block_size(sb: &Superblock) -> FsResult<BlockSize> {
     BlockSize::new(sb.block_bytes()).ok_or_else(|| {
         FsError::incompatible(format!(
-            "blocks of {} bytes cannot be mounted, only those of 1024, 2048 or 4096; format with -b 4096",
+            "blocks of {} bytes cannot be mounted, only those of 1 to 64 KiB; format with -b 4096",
             sb.block_bytes()
         ))
     })
+}
+
+/// Where the first backup of the superblock lies: at the start of group 1, if each group has so
+/// many blocks.
+fn backup_home(size: BlockSize, per_group: u32) -> BlockNo {
+    BlockNo(u64::from(per_group) + u64::from(size.bytes() == 1024))
+}
+
+/// Where a backup is looked for: where the torn superblock has its first one, whose groups may be
+/// smaller, and then in the common shapes.
+pub(crate) fn backup_homes(torn: Option<&Superblock>) -> Vec<(BlockSize, BlockNo)> {
+    let own = |sb: &Superblock| {
+        let size = BlockSize::new(sb.block_bytes())?;
+        (sb.groups_count() > 1).then(|| (size, sb.group_first_block(1)))
+    };
+    let common = common_shapes().map(|(size, group)| (size, backup_home(size, group)));
+    torn.and_then(own).into_iter().chain(common).collect()
 }
 
 /// How the volume compares names in directories without regard to case; `None` without feature

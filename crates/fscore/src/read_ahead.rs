@@ -5,8 +5,17 @@
 //! dropped when the reader jumps. Nothing is read in the background: the window only makes the
 //! requests to the device long.
 
+use base::BLOCK_BYTES;
+
 /// Pages of the largest window: 1 MiB in pages of 4 KiB, what a request of FUSE has at most.
 const WINDOW_MAX: u64 = 256;
+
+/// Pages of the largest window, where pages may be larger than 4 KiB.
+fn window_max(page_bytes: u64) -> u64 {
+    let page = BLOCK_BYTES as u64;
+    WINDOW_MAX * page / page_bytes.max(page)
+}
+
 /// A reader that asks for so many pages at once does its own read-ahead, and may have several
 /// requests under way, in any order (Linux: 128 KiB, the window of a file of FUSE).
 const LARGE: u64 = 32;
@@ -32,9 +41,10 @@ impl ReadAhead {
             self.window = 0;
             return pages;
         }
+        let most = window_max(page_bytes);
         self.window = match self.window {
-            0 => first_window(pages),
-            window => next_window(window),
+            0 => first_window(pages, most),
+            window => next_window(window, most),
         };
         self.window.max(pages)
     }
@@ -46,23 +56,23 @@ impl ReadAhead {
 }
 
 /// `get_init_ra_size`.
-fn first_window(pages: u64) -> u64 {
+fn first_window(pages: u64, most: u64) -> u64 {
     let pages = pages.next_power_of_two();
-    if pages <= WINDOW_MAX / 32 {
+    if pages <= most / 32 {
         pages * 4
-    } else if pages <= WINDOW_MAX / 4 {
+    } else if pages <= most / 4 {
         pages * 2
     } else {
-        WINDOW_MAX
+        most
     }
 }
 
 /// `get_next_ra_size`.
-fn next_window(window: u64) -> u64 {
-    if window < WINDOW_MAX / 16 {
+fn next_window(window: u64, most: u64) -> u64 {
+    if window < most / 16 {
         window * 4
     } else {
-        (window * 2).min(WINDOW_MAX)
+        (window * 2).min(most)
     }
 }
 
@@ -111,5 +121,20 @@ mod tests {
         ahead.ended(64 * PAGE);
         assert_eq!(ahead.miss(65 * PAGE, 1, PAGE), 1);
         assert_eq!(ahead.miss(0, 1024, PAGE), 1024, "never less than asked for");
+    }
+
+    #[test]
+    fn a_window_of_large_pages_has_as_many_bytes() {
+        for page in [8192, 65_536] {
+            let mut ahead = ReadAhead::default();
+            let (mut at, mut longest) = (0, 0);
+            for _ in 0..20 {
+                let pages = ahead.miss(at * page, 1, page);
+                longest = longest.max(pages * page);
+                at += pages;
+                ahead.ended(at * page);
+            }
+            assert_eq!(longest, 1 << 20, "pages of {page}");
+        }
     }
 }

@@ -245,10 +245,11 @@ impl Cache {
         let buffer = self.buffer(block);
         buffer.loading = None;
         buffer.stale = false;
+        let bytes = content.len();
         buffer.current = Some(content);
         buffer.checked = None;
         if let (Some(_), Some(track)) = (buffer.running, &mut buffer.track) {
-            track.created();
+            track.created(bytes);
         }
         self.sweep();
     }

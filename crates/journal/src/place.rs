@@ -1,4 +1,30 @@
-//! Where the blocks of a log lie on the device.
+//! Where the blocks of a log lie on the device, and what a cut may leave of one of them.
+//!
+//! A block has 1 to 64 KiB, as those of its volume. A device promises less of a write: that sectors
+//! of 512 bytes, pages of 4 KiB or single bytes are old or new. So a cut leaves a block that is old
+//! in some places and new in others; of one above 4 KiB it does so on every device. Nothing here
+//! counts on the write of a whole block:
+//!
+//! - B1 (blocks before the record) descriptors, images and revokes, in whatever state, mean nothing
+//!   without the record of their transaction. That one is sent when they are durable
+//!   (journal-commit-F2), or in order behind them (journal-commit-F4), or has a checksum over all
+//!   of them (journal-commit-K1).
+//! - B2 (record) all that a commit block says lies in its first sector. In a log with checksums the
+//!   whole block has to match its own; in one without, nothing behind that sector is read. So it is
+//!   there or it is not. A part of a coalition has a checksum over its whole block in every log.
+//! - B3 (superblock) it says all that changes in its first sector, too (log_super-J1,
+//!   log_super-J4).
+//! - B4 (home) recovery overwrites a home of which the log has an image, without a look at it. A
+//!   home to which deltas are applied may have old and new bytes in any mixture, because the
+//!   argument for them is about single bytes (track-D1, track-D2).
+//! - B5 (REMAP) homes above the granule of the device are runs of its pages, and a pair is the
+//!   whole run. A cut leaves all pages of all pairs of a command, or none (remap-S4), so
+//!   home_remap-X6 and home_remap-X7 hold as they stand. Blocks below the granule are copied.
+//! - B6 (fast commits) a checksum in the tail covers everything since the tail before, wherever
+//!   blocks end; what lies behind a tail in its block is part of no tag.
+//! - B7 (what leads to the log) superblock and descriptors of the volume are read before recovery:
+//!   they are mended from their backup (ext4-mount-M2, ext4-mount-M3), which a volume of one group
+//!   lacks. With large blocks such a volume may have up to 4 GiB.
 
 use crate::JournalError;
 use base::{BlockNo, BlockSize, Lba};

@@ -23,9 +23,9 @@
 //! no record holds `x`, no transaction since the tail changed it, so it is the same in all images
 //! since then, and home holds it: the last complete home write left it there or some earlier one
 //! did, and home writes that were cut left that byte old or new, which is the same (D1, D2). This
-//! argument is about single bytes, so it needs no home write of 4 KiB to be atomic: any granule
-//! does. Recovery itself writes `img_T(b)` home in the same way, so a cut inside it gives another
-//! mixture of the same versions, and it can be repeated.
+//! argument is about single bytes, so it needs no home write of a block to be atomic: any granule
+//! does (place-B4). Recovery itself writes `img_T(b)` home in the same way, so a cut inside it
+//! gives another mixture of the same versions, and it can be repeated.
 //!
 //! # What it needs
 //!
@@ -154,11 +154,12 @@ impl Track {
     }
 
     /// The content was made anew, whatever home holds (D5).
-    pub fn created(&mut self) {
+    /// `bytes`: how many there are.
+    pub fn created(&mut self, bytes: usize) {
         self.marked = WordMap::ALL;
         if rt::mutant(Mutant::BaseAlwaysValid) {
             // hazards-H3: a buffer of zeros passes for the content of home.
-            self.base = Some(vec![0; base::BLOCK_BYTES].into());
+            self.base = Some(base::fill::zeros(bytes));
             return;
         }
         self.base = None;
@@ -177,7 +178,7 @@ impl Track {
             base: self.base.take(),
             marked,
             full: std::mem::take(&mut self.full),
-            since_home: self.since_home.union(&self.since_begin),
+            since_home: self.since_home.clone().union(&self.since_begin),
             rec,
             pinned: false,
         }

@@ -46,9 +46,12 @@ pub struct Config {
     pub timing: Option<String>,
     /// Size of the device and the file system, bytes.
     pub bytes: u64,
-    /// Bytes of a block of ext4 and ext3: 1024, 2048 or 4096; `None`: 4096.
+    /// Bytes of a block of ext4 and ext3: a power of two from 1024 to 65536; `None`: 4096.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_bytes: Option<u32>,
+    /// Blocks of a group of ext4 and ext3; `None`: as many as there can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_per_group: Option<u32>,
     /// Bytes of an inode of ext4 and ext3; `None`: 256. Times of one of 128 bytes have whole
     /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,6 +149,7 @@ impl Config {
             timing: None,
             bytes: 1 << 30,
             block_bytes: None,
+            blocks_per_group: None,
             inode_bytes: None,
             cluster_bytes: None,
             journal_blocks: None,
@@ -312,20 +316,21 @@ impl Config {
 
     /// Users choose the size of a journal in MiB.
     fn journal_in_mib(&self, error: MkfsError) -> RigError {
-        const MIB_BLOCKS: u32 = 256;
+        let block = u64::from(self.block_bytes.unwrap_or(BLOCK_BYTES as u32).max(1));
+        let mib = |blocks: u32| (u64::from(blocks) * block) as f64 / (1 << 20) as f64;
         match error {
             MkfsError::Journal {
                 blocks,
                 least,
                 most,
             } => RigError::Journal {
-                asked: match blocks % MIB_BLOCKS {
-                    0 => format!("{} MiB", blocks / MIB_BLOCKS),
+                asked: match mib(blocks) {
+                    whole if whole.fract() == 0.0 => format!("{whole} MiB"),
                     _ => format!("{blocks} blocks"),
                 },
                 volume_mib: self.bytes >> 20,
-                least_mib: least.div_ceil(MIB_BLOCKS),
-                most_mib: most / MIB_BLOCKS,
+                least_mib: mib(least).ceil() as u32,
+                most_mib: mib(most) as u32,
             },
             other => other.into(),
         }
@@ -385,6 +390,7 @@ impl Config {
         };
         options.block_bytes = self.block_bytes.unwrap_or(options.block_bytes);
         options.cluster_bytes = self.cluster_bytes;
+        options.blocks_per_group = self.blocks_per_group;
         options.inode_bytes = self.inode_bytes.unwrap_or(options.inode_bytes);
         options.fast_commits = self.scheme.journal().is_some_and(|s| s.is_fast());
         options.journal = match (self.scheme.journal(), self.journal_blocks) {

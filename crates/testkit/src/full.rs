@@ -564,7 +564,9 @@ impl Writer {
 
     /// Takes blocks out of the middle of a file, or inserts a hole there.
     fn shift(&mut self, slot: usize, ino: Ino) {
-        let unit = self.moves;
+        // Whole blocks of the volume, and whole clusters.
+        let stat = self.fs.statfs().expect("mounted");
+        let unit = self.moves.max(u64::from(stat.block_bytes));
         let blocks = self.content(slot).len() as u64 / unit;
         if blocks < 4 {
             return;

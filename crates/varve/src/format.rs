@@ -64,7 +64,7 @@ impl Format {
         self
     }
 
-    /// Bytes of a block of ext4 and ext3: 1024, 2048 or 4096.
+    /// Bytes of a block of ext4 and ext3: a power of two from 1024 to 65536.
     #[must_use]
     pub fn block_bytes(mut self, bytes: u32) -> Format {
         self.block_bytes = bytes;

@@ -97,8 +97,16 @@ fn what_makes_no_sense_leaves_no_file() {
     for (options, words) in [
         (&["mkfs"][..], "--size"),
         (
-            &["mkfs", "--size", "40", "-b", "8192"],
-            "choose 1024, 2048 or 4096",
+            &["mkfs", "--size", "40", "-b", "12288"],
+            "choose a power of two from 1024 to 65536",
+        ),
+        (
+            &["mkfs", "--size", "40", "-b", "8192", "-g", "100"],
+            "choose a multiple of 8 from 256 to 65528",
+        ),
+        (
+            &["mkfs", "--size", "40", "-b", "65536"],
+            "a journal wants 134217728 bytes",
         ),
         (
             &["mkfs", "--size", "40", "-I", "96"],

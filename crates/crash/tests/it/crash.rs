@@ -46,6 +46,8 @@ fn fresh_in_blocks_of(block_bytes: u32, scheme: &str) -> Volume {
     let mut stack = small_volume(scheme.parse().unwrap(), "emmc-odroid-xu4", 1);
     stack.journal_blocks = Some(1024);
     stack.block_bytes = Some(block_bytes);
+    // So that a second group has the backup of the superblock.
+    stack.blocks_per_group = (block_bytes > 4096).then_some((128 << 20) / block_bytes);
     let target = Target::Spec(Cell::all()[0].caps(stack.bytes));
     Volume::new(&stack, &target).unwrap()
 }
@@ -182,6 +184,20 @@ fn small_blocks_on_safe_cells() {
             let tally = spread_on(&fresh, scheme, 1000, 7000 + u64::from(bytes));
             assert_clean(&format!("{scheme}, blocks of {bytes} bytes"), &tally);
             assert!(tally.cuts >= 500, "{} cuts", tally.cuts);
+        }
+    }
+}
+
+/// Blocks of 8 to 64 KiB: several sectors and pages of a device in one.
+#[test]
+#[ignore = "long: cargo xtask test --long"]
+fn large_blocks_on_safe_cells() {
+    for scheme in PRESETS {
+        for bytes in [8192, 16_384, 65_536] {
+            let fresh = fresh_in_blocks_of(bytes, scheme);
+            let tally = spread_on(&fresh, scheme, 600, 8000 + u64::from(bytes));
+            assert_clean(&format!("{scheme}, blocks of {bytes} bytes"), &tally);
+            assert!(tally.cuts >= 300, "{} cuts", tally.cuts);
         }
     }
 }

@@ -54,6 +54,57 @@ fn a_small_mix_keeps_its_promises_under_every_preset() {
     }
 }
 
+/// Blocks of 8 to 64 KiB, of which a device writes parts: a cut leaves some of them old (place-B1
+/// to place-B7). The positive control shows that the oracle sees files in such blocks.
+#[test]
+fn large_blocks_keep_their_promises_under_every_preset() {
+    let mut volumes = Volumes::default();
+    let reach = Reach {
+        states_max: 48,
+        ..REACH
+    };
+    let sizes = [8192, 16_384, 32_768, 65_536];
+    let remaps = [("jftl", 4096), ("jftl-paper", 4096), ("jftl", 65_536)];
+    let stock = PRESETS.iter().map(|scheme| (*scheme, None));
+    let remapped = remaps.map(|(scheme, granule)| (scheme, Some(granule)));
+    for (n, (scheme, granule)) in stock.chain(remapped).enumerate() {
+        let block = sizes[n % sizes.len()];
+        let remap = granule.map(|g| format!(",remap={g}")).unwrap_or_default();
+        let case = Case {
+            device: format!("spec:emmc,block={block}{remap}"),
+            ..case(scheme, "mix", 3)
+        };
+        let setup = case.setup(&mut volumes).unwrap();
+        assert_eq!(setup.volume.config().block_bytes, Some(block));
+        let explored = explore(&setup, &reach, BATCH, &mut |_| {}).unwrap();
+        assert_eq!(explored.failure, None);
+        assert!(explored.judged > 20, "{case}: {explored:?}");
+        assert!(
+            explored.findings.is_empty(),
+            "{case}: {:?}",
+            explored.findings
+        );
+    }
+    let control = Case {
+        device: "spec:emmc,block=65536".into(),
+        ..case("none", "mix", 3)
+    };
+    let setup = control.setup(&mut volumes).unwrap();
+    let explored = explore(&setup, &reach, BATCH, &mut |_| {}).unwrap();
+    assert!(explored.violations > 0, "the control shows no damage");
+}
+
+/// An F2FS has blocks of 4 KiB, and no others are made in silence.
+#[test]
+fn an_f2fs_with_other_blocks_is_refused_by_name() {
+    let case = Case {
+        device: "spec:emmc,block=16384".into(),
+        ..case("checkpoint-60", "mix", 3)
+    };
+    let why = case.setup(&mut Volumes::default()).err().expect("refused");
+    assert!(why.to_string().contains("an F2FS has blocks of 4096 bytes"));
+}
+
 /// Cases share volumes that are equal, so what a case shows does not depend on those before it.
 #[test]
 fn a_case_is_the_same_whatever_ran_before() {

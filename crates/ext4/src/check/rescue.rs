@@ -1,6 +1,7 @@
 //! Finds a backup of the superblock where the primary one cannot be used.
 
 use super::groups;
+use crate::mkfs::common_shapes;
 use base::bytes::{get_le16, get_le32};
 use fscore::check::Reader;
 use ondisk::ext4::{GroupDesc, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
@@ -32,9 +33,7 @@ pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
         get_le32(raw, LOG_BLOCK_SIZE_AT),
         u64::from(get_le32(raw, BLOCKS_PER_GROUP_AT)),
     );
-    // Blocks of 4 KiB are tried first, because most volumes have them.
-    let mut shapes: Vec<(u32, u64)> = common_shapes().collect();
-    shapes.sort_by_key(|&(log, _)| log != 2);
+    let mut shapes: Vec<(u32, u64)> = common().collect();
     if LOG_SIZES.contains(&own.0) && (8..=8192 << own.0).contains(&own.1) {
         shapes.insert(0, own);
     }
@@ -48,10 +47,9 @@ pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
     None
 }
 
-/// Block size, as a shift of 1 KiB, and size of the groups, where these have as many blocks as a
-/// block has bits.
-fn common_shapes() -> impl Iterator<Item = (u32, u64)> {
-    LOG_SIZES.map(|log| (log, 8192u64 << log))
+/// Block size, as a shift of 1 KiB, and size of the groups, as they are commonly.
+fn common() -> impl Iterator<Item = (u32, u64)> {
+    common_shapes().map(|(size, group)| ((size.bytes() / 1024).ilog2(), group.into()))
 }
 
 /// The blocks in which a backup may lie.
@@ -63,8 +61,7 @@ fn in_groups(log: u32, per_group: u64) -> impl Iterator<Item = u64> {
 
 /// The byte offsets at which backups of volumes of all block sizes are looked for.
 pub(crate) fn backup_places() -> impl Iterator<Item = u64> {
-    common_shapes()
-        .flat_map(|(log, per_group)| in_groups(log, per_group).map(move |n| n << (10 + log)))
+    common().flat_map(|(log, per_group)| in_groups(log, per_group).map(move |n| n << (10 + log)))
 }
 
 /// The superblock at the start of block `at`, if it is the backup of a group that begins there and

@@ -15,8 +15,6 @@ use ondisk::ext4::{
 };
 use std::ops::Range;
 
-/// Largest blocks that are checked.
-const BLOCK_BYTES_MAX: u32 = 32768;
 /// Features that are checked: those that can be mounted, and some that can only be read.
 const INCOMPAT_CHECKED: Incompat =
     Incompat(INCOMPAT_SUPPORTED.0 | Incompat::EA_INODE.0 | Incompat::MMP.0);
@@ -129,14 +127,8 @@ fn unsupported(sb: &Superblock) -> Option<String> {
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
     }
-    if let Err(e) = superblock::folding(sb) {
-        return Some(e.to_string());
-    }
-    let bytes = sb.block_bytes();
-    // In larger blocks a directory entry stores its length in another form.
-    (bytes > BLOCK_BYTES_MAX).then(|| {
-        format!("blocks of {bytes} bytes; only those of 1024 to {BLOCK_BYTES_MAX} bytes are known")
-    })
+    let folding = superblock::folding(sb);
+    folding.err().map(|e| e.to_string())
 }
 
 /// Finds fields that contradict each other.

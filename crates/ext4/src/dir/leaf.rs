@@ -10,7 +10,8 @@ use super::{
     DirFacts, DirIo, DirRead, Item, Sought, check_lblk, check_size, corrupt, layout, read_block,
 };
 use base::bytes::is_zero;
-use base::{BLOCK_BYTES, Bytes, Ino};
+use base::fill::zero_bytes;
+use base::{Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{
     DIR_REC_LEN_AT, DirEntries, DirEntry, DirHead, encode_dir_entry, encode_dir_rec_len,
@@ -19,9 +20,6 @@ use ondisk::ext4::{
 
 /// The maximum of pieces that a change of an entry writes, its checksum apart.
 const PIECES_MAX: usize = 3;
-
-/// What wipes an entry.
-const ZEROS: &[u8] = &[0; BLOCK_BYTES];
 
 /// A block of entries whose checksum is right: a leaf, or the root of a hash tree with its two
 /// entries `.` and `..`.
@@ -220,7 +218,7 @@ impl Leaf {
         match entry.previous {
             Some(previous) => {
                 let len = encode_dir_rec_len(end - previous);
-                let zeros = &ZEROS[..wiped - entry.offset];
+                let zeros = zero_bytes(wiped - entry.offset);
                 self.change(
                     io,
                     &[(entry.offset, zeros), (previous + DIR_REC_LEN_AT, &len[..])],
@@ -230,9 +228,9 @@ impl Leaf {
                 let len = encode_dir_rec_len(entry.rec_len);
                 let behind = entry.offset + DIR_REC_LEN_AT + len.len();
                 let pieces: [(usize, &[u8]); 3] = [
-                    (entry.offset, &ZEROS[..DIR_REC_LEN_AT]),
+                    (entry.offset, zero_bytes(DIR_REC_LEN_AT)),
                     (entry.offset + DIR_REC_LEN_AT, &len),
-                    (behind, &ZEROS[..wiped - behind]),
+                    (behind, zero_bytes(wiped - behind)),
                 ];
                 self.change(io, &pieces)
             }

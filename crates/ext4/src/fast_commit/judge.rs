@@ -6,7 +6,7 @@ use super::{ENTRIES, LINKS_MAX, Replay, Target, has_extents, wrong};
 use crate::dir::{self, DirRead};
 use crate::inode::{Core, Inode};
 use crate::{check, fault};
-use base::{BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
 use fscore::FsResult;
 use ondisk::ext4 as disk;
 use ondisk::ext4::InodeFlags;
@@ -184,16 +184,18 @@ impl Replay<'_> {
         let fs = self.fs;
         let images: BTreeMap<u64, &Bytes> = images.iter().map(|(n, b)| (n.0, b)).collect();
         let bytes = fs.block_size.bytes();
-        let ratio = (base::BLOCK_BYTES / bytes) as u64;
+        let piece = bytes.min(BLOCK_BYTES);
         let read = |block: BlockNo| {
             let mut content = fs
                 .queue
                 .read(block.lba(), SECTORS_PER_BLOCK)
                 .map_err(|e| e.to_string())?
                 .to_vec();
-            for (n, part) in (block.0 * ratio..).zip(content.chunks_mut(bytes)) {
-                if let Some(image) = images.get(&n) {
-                    part.copy_from_slice(image);
+            // Images have the blocks of the volume, of which 4 KiB are some or a part of one.
+            let start = block.0 as usize * BLOCK_BYTES;
+            for (at, part) in (start..).step_by(piece).zip(content.chunks_mut(piece)) {
+                if let Some(image) = images.get(&((at / bytes) as u64)) {
+                    part.copy_from_slice(&image[at % bytes..][..piece]);
                 }
             }
             Ok::<_, String>(content.into())

@@ -5,7 +5,7 @@ use crate::fault;
 use crate::inode::{Core, Inode, coarse_now, to_wall};
 use crate::map::Span;
 use base::cost::ext4 as cost;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use base::{BlockNo, Bytes, fill};
 use fscore::{FsResult, Home, NoAccessTime};
 use ondisk::ext4::InodeFlags;
 use std::ops::Range;
@@ -13,12 +13,10 @@ use std::ops::Range;
 /// Cached pages that are taken under one lock.
 const FRONT_PAGES: u64 = 64;
 
-static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
-
 impl Ext4 {
     /// A page of zeros.
     pub(crate) fn zero_page(&self) -> Bytes {
-        Bytes::from_static(&ZEROS[..self.block_size.bytes()])
+        fill::zeros(self.block_size.bytes())
     }
 
     /// Reads file content.

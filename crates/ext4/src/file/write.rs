@@ -5,14 +5,22 @@ use crate::Ext4;
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::space::Right;
-use base::Bytes;
 use base::cost::ext4 as cost;
+use base::{BLOCK_BYTES, Bytes};
 use fscore::{Accepted, Errno, FsResult, Home};
 
 /// Pages that a heavy writer sends at once: one command of 512 KiB. The queue has no I/O scheduler
 /// that would let the requests of an fsync pass those of write-back, so write-back must not fill
 /// the queue: then an fsync waits only for what the device is working on, as behind Linux's CFQ.
 const CHUNK_PAGES: usize = 128;
+
+/// [`CHUNK_PAGES`] where pages may be larger than 4 KiB.
+const fn chunk_pages(page_bytes: usize) -> usize {
+    match page_bytes > BLOCK_BYTES {
+        true => CHUNK_PAGES * BLOCK_BYTES / page_bytes,
+        false => CHUNK_PAGES,
+    }
+}
 
 /// The maximum of pages that are taken at once: as many as a request of FUSE has.
 const WHOLE_PAGES_MAX: usize = 256;
@@ -280,7 +288,7 @@ impl Ext4 {
             return Ok(());
         }
         // As many pages as come in are sent.
-        let chunk = CHUNK_PAGES.max(pages as usize);
+        let chunk = chunk_pages(self.block_size.bytes()).max(pages as usize);
         let chunk = chunk.min(limit as usize / 4).max(1);
         if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
             // Without an I/O scheduler the piece that was sent last lands first: so two pieces are

@@ -10,9 +10,16 @@ pub(super) const FLEX_GROUPS: u32 = 1 << LOG_FLEX_GROUPS;
 pub(super) const LOG_FLEX_GROUPS: u8 = 4;
 /// First inode that is not reserved; `lost+found` gets it.
 pub(super) const FIRST_INO: u32 = 11;
-/// Size of a new `lost+found`, as far as direct blocks reach.
+/// Size of a new `lost+found`, as far as direct blocks reach, and its least number of blocks.
 const LOST_FOUND_BYTES: u32 = 16 << 10;
+const LOST_FOUND_BLOCKS_MIN: u32 = 2;
+/// The largest inode: the superblock has 16 bits for its size.
+const INODE_BYTES_MAX: u32 = 32 << 10;
 
+/// Blocks and inodes of a group are counted in so many numbers, whatever its bitmaps could hold.
+const GROUP_BITS: u64 = 1 << 16;
+/// Smallest group that can be asked for.
+const GROUP_BLOCKS_MIN: u32 = 256;
 /// Blocks a last group must offer beyond its own metadata, or it is left out.
 const LAST_GROUP_SPARE: u64 = 50;
 /// Smallest and largest journal.
@@ -75,17 +82,16 @@ impl Geometry {
             });
         }
         let bytes = options.inode_bytes;
-        let possible = INODE_BYTES_OLD as u32..=options.block_bytes;
+        let most = options.block_bytes.min(INODE_BYTES_MAX);
+        let possible = INODE_BYTES_OLD as u32..=most;
         if !bytes.is_power_of_two() || !possible.contains(&bytes) {
-            return Err(MkfsError::InodeBytes {
-                bytes,
-                most: options.block_bytes,
-            });
+            return Err(MkfsError::InodeBytes { bytes, most });
         }
         let cluster_blocks = u64::from(cluster_blocks(options)?);
         // Devices hold whole blocks of 4 KiB; mke2fs rounds to whole pages as well.
         let block_bytes = u64::from(options.block_bytes);
-        let asked = options.size_bytes / BLOCK_BYTES as u64 * (BLOCK_BYTES as u64 / block_bytes);
+        let unit = block_bytes.max(BLOCK_BYTES as u64);
+        let asked = options.size_bytes / unit * (unit / block_bytes);
         let asked = asked / cluster_blocks * cluster_blocks;
         if asked > u64::from(u32::MAX) {
             return Err(MkfsError::TooLarge {
@@ -95,8 +101,12 @@ impl Geometry {
         }
         let ratio = options
             .inode_ratio
-            .unwrap_or_else(|| default_inode_ratio(asked * block_bytes))
-            .max(options.block_bytes * cluster_blocks as u32);
+            .unwrap_or_else(|| default_inode_ratio(asked * block_bytes).max(options.block_bytes));
+        // There is at most one inode per cluster.
+        let ratio = match cluster_blocks {
+            1 => ratio,
+            n => ratio.max(options.block_bytes * n as u32),
+        };
         let mut g = Geometry::with_groups(options, asked, ratio)?;
         g.journal_blocks = g.journal(options)?;
         if options.fast_commits && g.journal_blocks > 0 {
@@ -121,8 +131,19 @@ impl Geometry {
         let block_bytes = u64::from(options.block_bytes);
         let inodes = (asked * block_bytes / u64::from(ratio)).max(FIRST_INO as u64 + 1);
         let unit = cluster_blocks(options)?;
-        let full = options.block_bytes * 8 * unit;
-        let (mut g, mut own) = Self::cut(options, asked, full, inodes);
+        let (least, most) = (
+            GROUP_BLOCKS_MIN * unit,
+            blocks_per_group_max(options.block_bytes) * unit,
+        );
+        let per_group = options.blocks_per_group.unwrap_or(most);
+        if !(least..=most).contains(&per_group) || !per_group.is_multiple_of(8 * unit) {
+            return Err(MkfsError::GroupBlocks {
+                blocks: per_group,
+                least,
+                most,
+            });
+        }
+        let (mut g, mut own) = Self::cut(options, asked, per_group, inodes);
         g.reserved_blocks = reserved;
         loop {
             if g.groups == 0 {
@@ -187,6 +208,11 @@ impl Geometry {
         g.groups = in_groups.div_ceil(u64::from(blocks_per_group)) as u32;
         let per_block = u64::from(g.block_bytes / g.inode_bytes);
         let per_group = inodes.div_ceil(u64::from(g.groups.max(1)));
+        // Inodes that a bitmap does not hold make groups smaller; others are not made.
+        let per_group = match per_group > g.bits_per_block() {
+            true => per_group,
+            false => per_group.min(GROUP_BITS - per_block),
+        };
         // Whole table blocks, then whole bytes of the bitmap.
         let per_group = (per_group.next_multiple_of(per_block) & !7).max(8);
         g.inodes_per_group = per_group as u32;
@@ -283,7 +309,8 @@ impl Geometry {
     fn descs_per_block(&self) -> u32 {
         self.block_bytes / self.desc_bytes()
     }
-    /// The maximum of blocks and of inodes per group: as many as one bitmap block has bits.
+    /// Bits of a bitmap, which is one block. Groups of volumes with blocks of more than 4 KiB have
+    /// fewer blocks and inodes.
     pub(super) fn bits_per_block(&self) -> u64 {
         u64::from(self.block_bytes) * 8
     }
@@ -293,7 +320,8 @@ impl Geometry {
     }
     /// Blocks of `lost+found`.
     pub(super) fn lost_found_blocks(&self) -> u32 {
-        (LOST_FOUND_BYTES / self.block_bytes).min(ondisk::ext4::BLOCK_MAP_DIRECT)
+        let blocks = LOST_FOUND_BYTES / self.block_bytes;
+        blocks.clamp(LOST_FOUND_BLOCKS_MIN, ondisk::ext4::BLOCK_MAP_DIRECT)
     }
     /// An empty block.
     pub(super) fn empty(&self) -> Vec<u8> {
@@ -344,6 +372,26 @@ fn cluster_blocks(options: &MkfsOptions) -> Result<u32, MkfsError> {
         true => Ok(bytes / block_bytes),
         false => Err(MkfsError::NoClusters),
     }
+}
+
+/// Most blocks of a group: as many as a bitmap has bits, and less than 2^16.
+pub(crate) fn blocks_per_group_max(block_bytes: u32) -> u32 {
+    (block_bytes * 8).min(GROUP_BITS as u32 - 8)
+}
+
+/// Shapes in which a backup of the superblock is looked for where nothing else tells where it lies:
+/// sizes of blocks, each with sizes of groups in blocks. Of either the common one comes first: 4
+/// KiB, and as many blocks as there can be, then the powers of two below.
+pub(crate) fn common_shapes() -> impl Iterator<Item = (BlockSize, u32)> {
+    let mut sizes = BlockSize::ALL;
+    sizes.sort_by_key(|size| *size != BlockSize::KIB4);
+    sizes.into_iter().flat_map(|size| {
+        let most = blocks_per_group_max(size.bytes() as u32);
+        let powers = (GROUP_BLOCKS_MIN.ilog2()..u32::BITS).map(|log| 1 << log);
+        let smaller = powers.take_while(move |n| *n < most).collect::<Vec<u32>>();
+        let all = std::iter::once(most).chain(smaller.into_iter().rev());
+        all.map(move |blocks| (size, blocks))
+    })
 }
 
 fn is_power_of(mut n: u32, base: u32) -> bool {

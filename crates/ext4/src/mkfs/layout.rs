@@ -74,10 +74,12 @@ impl Layout {
             .take_runs(0, g.whole_clusters(blocks))
             .ok_or_else(full)?;
         let lost_found = cut_to(lost_found, blocks);
-        let behind_table = groups[0].inode_table + u64::from(g.table_blocks);
+        // mke2fs takes this for the end of the first inode table. In a flexible group of one member
+        // it can lie in the room that is left for bitmaps.
+        let goal = 3 + u64::from(g.reserved_desc_blocks) + u64::from(g.table_blocks);
         let resize = match g.has_clusters() {
             true => 0,
-            false => space.take_first(behind_table, 1).ok_or_else(full)?,
+            false => space.take_first(goal, 1).ok_or_else(full)?,
         };
         let mut layout = Layout {
             space,

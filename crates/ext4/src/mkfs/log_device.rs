@@ -1,7 +1,7 @@
 //! An external journal: a device that holds nothing but a log, as `mke2fs -O journal_dev` makes it.
 
 use super::{MkfsError, Plan};
-use base::BLOCK_BYTES;
+use base::{BLOCK_BYTES, BlockSize};
 use ondisk::ext4::{JournalDevice, SUPERBLOCK_AT};
 use ondisk::jbd2;
 use rt::WallTime;
@@ -31,7 +31,7 @@ impl LogDevice {
     /// Blocks of the log, including its superblock and the blocks before it.
     pub fn blocks(&self) -> u64 {
         let bytes = self.size_bytes / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
-        (bytes / u64::from(self.block_bytes)).min(BLOCKS_MAX)
+        (bytes / u64::from(self.block_bytes.max(1))).min(BLOCKS_MAX)
     }
 
     /// Plans an empty log of one user. The whole device must read as zeros, because an old log
@@ -41,7 +41,7 @@ impl LogDevice {
     /// The device is too small, or the block size is not supported.
     pub fn plan(&self) -> Result<Plan, MkfsError> {
         let bytes = self.block_bytes;
-        if ![1024, 2048, 4096].contains(&bytes) {
+        if BlockSize::new(bytes).is_none() {
             return Err(MkfsError::BlockBytes { bytes });
         }
         let blocks = self.blocks();

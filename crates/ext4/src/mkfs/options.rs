@@ -23,15 +23,18 @@ pub const CLUSTER_BYTES_MAX: u32 = 1 << 20;
 pub struct MkfsOptions {
     /// Features.
     pub kind: Kind,
-    /// Bytes of a block: 1024, 2048 or 4096.
+    /// Bytes of a block: a power of two from 1024 to 65536.
     pub block_bytes: u32,
-    /// Bytes of an inode: 128, 256 and so on up to a block. Of 128 bytes, as ext3 had them until
-    /// 2008, times have whole seconds and end in 2038.
+    /// Bytes of an inode: 128, 256 and so on up to a block, and to 32 KiB. Of 128 bytes, as ext3
+    /// had them until 2008, times have whole seconds and end in 2038.
     pub inode_bytes: u32,
     /// Bytes of a cluster, the unit of allocation, as with `mke2fs -O bigalloc -C`: a power of two
     /// above a block, up to 1 MiB (feature `bigalloc`). `None`: blocks are allocated one by one.
     /// The volume then has no resize inode, and its end is cut to a whole cluster.
     pub cluster_bytes: Option<u32>,
+    /// Blocks of a group, as with `mke2fs -g`: a multiple of 8 from 256 on; `None`: as many as a
+    /// bitmap has bits, and at most 65528. A volume of one group has no backup of its superblock.
+    pub blocks_per_group: Option<u32>,
     /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
     pub size_bytes: u64,
     /// Label, at most 16 bytes.
@@ -68,6 +71,7 @@ impl MkfsOptions {
             block_bytes: base::BLOCK_BYTES as u32,
             inode_bytes: 256,
             cluster_bytes: None,
+            blocks_per_group: None,
             size_bytes,
             label: String::new(),
             uuid,
@@ -116,17 +120,27 @@ pub enum MkfsError {
         limit_bytes: u64,
     },
     /// Block size.
-    #[error("blocks of {bytes} bytes: choose 1024, 2048 or 4096")]
+    #[error("blocks of {bytes} bytes: choose a power of two from 1024 to 65536")]
     BlockBytes {
         /// Block size asked for.
         bytes: u32,
+    },
+    /// Group size.
+    #[error("groups of {blocks} blocks: choose a multiple of 8 from {least} to {most}")]
+    GroupBlocks {
+        /// Group size asked for.
+        blocks: u32,
+        /// Smallest group.
+        least: u32,
+        /// Largest group of this block size.
+        most: u32,
     },
     /// Inode size.
     #[error("inodes of {bytes} bytes: choose a power of two from 128 to {most}")]
     InodeBytes {
         /// Inode size asked for.
         bytes: u32,
-        /// A block.
+        /// A block, or 32 KiB.
         most: u32,
     },
     /// Cluster size.

@@ -74,11 +74,12 @@ fn mke2fs(image: &Path, options: &MkfsOptions, extra: &[&str]) -> Option<()> {
     };
     let hash = format!("hash_seed={HASH_SEED_TEXT}");
     let small = options.size_bytes < 512 * MIB;
-    let ratio = if small { "4096" } else { "16384" };
+    let ratio = if small { 4096 } else { 16384 };
+    let ratio = ratio.max(options.block_bytes).to_string();
     let block = options.block_bytes.to_string();
     let mut args = vec!["-q", "-F", "-t", options.kind.word(), "-b", &block];
     let inode = options.inode_bytes.to_string();
-    args.extend(["-I", &inode, "-i", ratio]);
+    args.extend(["-I", &inode, "-i", &ratio]);
     args.extend(["-O", features, "-U", UUID_TEXT, "-E", &hash]);
     args.extend(extra);
     let output = tool("mke2fs", &args, image)?;
@@ -276,6 +277,41 @@ fn equal_to_mke2fs_with_each_size_of_an_inode() {
     }
 }
 
+/// Blocks of more than 4 KiB: groups end before their bitmaps do. Sizes of one group, of two, with
+/// a last group that is left out, and of more than a flexible group.
+#[test]
+fn equal_to_mke2fs_with_large_blocks() {
+    for block_bytes in [8192, 16_384, 32_768, 65_536] {
+        for blocks in [2048, 5000, 65_528, 65_528 + 40, 65_528 + 4000, 1_200_000] {
+            for kind in [Kind::Ext4, Kind::Ext3] {
+                let options = MkfsOptions {
+                    kind,
+                    block_bytes,
+                    ..options(blocks * u64::from(block_bytes) + 5000)
+                };
+                compare(&options, &[]);
+                check(&options);
+            }
+        }
+        // Groups that are smaller than they could be.
+        let small = MkfsOptions {
+            block_bytes,
+            blocks_per_group: Some(2048),
+            ..options(5000 * u64::from(block_bytes))
+        };
+        compare(&small, &["-g", "2048"]);
+        check(&small);
+        // As many inodes as groups hold.
+        let dense = MkfsOptions {
+            block_bytes,
+            inode_ratio: Some(block_bytes),
+            ..options(140_000 * u64::from(block_bytes))
+        };
+        compare(&dense, &["-i", &block_bytes.to_string()]);
+        check(&dense);
+    }
+}
+
 #[test]
 fn sizes_of_an_inode_that_no_volume_has_are_refused() {
     for bytes in [0, 64, 127, 192, 8192, u32::MAX] {
@@ -408,6 +444,16 @@ fn impossible_options_are_explained() {
     };
     assert!(say(journal(1023)).contains("choose 1024 to 7"));
     assert!(say(journal(9000)).contains("choose 1024 to 7"));
+    for blocks in [0, 255, 260, 4096 * 8 + 8] {
+        let why = say(MkfsOptions {
+            blocks_per_group: Some(blocks),
+            ..options(64 * MIB)
+        });
+        assert!(
+            why.contains("choose a multiple of 8 from 256 to 32768"),
+            "{why}"
+        );
+    }
     let label = "seventeen letters".to_string();
     assert!(
         say(MkfsOptions {

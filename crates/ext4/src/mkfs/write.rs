@@ -30,17 +30,18 @@ pub struct Plan {
     zeroed: Vec<(BlockNo, u64)>,
 }
 
-/// Joins blocks of the file system, `ratio` to one, to blocks of 4 KiB.
-fn joined(
-    blocks: BTreeMap<u64, Vec<u8>>,
-    ratio: u64,
-    block_bytes: usize,
-) -> BTreeMap<u64, Vec<u8>> {
+/// Blocks of the file system, joined to blocks of 4 KiB or cut into them.
+fn in_4_kib(blocks: BTreeMap<u64, Vec<u8>>, block_bytes: usize) -> BTreeMap<u64, Vec<u8>> {
+    let piece = block_bytes.min(BLOCK_BYTES);
     let mut out = BTreeMap::new();
     for (n, bytes) in blocks {
-        let at = (n % ratio) as usize * block_bytes;
-        let page = out.entry(n / ratio).or_insert_with(|| vec![0; BLOCK_BYTES]);
-        page[at..at + block_bytes].copy_from_slice(&bytes);
+        let start = n * block_bytes as u64;
+        for (at, bytes) in (start..).step_by(piece).zip(bytes.chunks(piece)) {
+            let page = at / BLOCK_BYTES as u64;
+            let page = out.entry(page).or_insert_with(|| vec![0; BLOCK_BYTES]);
+            let at = (at % BLOCK_BYTES as u64) as usize;
+            page[at..at + piece].copy_from_slice(bytes);
+        }
     }
     out
 }
@@ -52,13 +53,14 @@ impl Plan {
         areas: Vec<(u64, u64)>,
         block_bytes: usize,
     ) -> Plan {
-        let ratio = (BLOCK_BYTES / block_bytes) as u64;
-        let blocks = joined(blocks, ratio, block_bytes);
+        let blocks = in_4_kib(blocks, block_bytes);
         // Areas are widened to whole 4 KiB; blocks that are written afterwards may be wiped as
         // well.
+        let (block, page) = (block_bytes as u64, BLOCK_BYTES as u64);
         let areas = areas.into_iter().map(|(start, len)| {
-            let first = start / ratio;
-            (BlockNo(first), (start + len).div_ceil(ratio) - first)
+            let first = start * block / page;
+            let end = ((start + len) * block).div_ceil(page);
+            (BlockNo(first), end - first)
         });
         let (zeros, blocks): (Vec<_>, Vec<_>) =
             blocks.into_iter().partition(|(_, bytes)| is_zero(bytes));

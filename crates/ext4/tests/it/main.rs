@@ -22,6 +22,7 @@ mod hostile;
 mod hostile_images;
 mod inline;
 mod kernel;
+mod large_blocks;
 mod names;
 mod orphan_file;
 mod orphans;

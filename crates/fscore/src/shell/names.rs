@@ -35,8 +35,11 @@ pub fn check_renamed(from: &[u8], to: &[u8]) -> Result<(), Errno> {
     }
 }
 
+/// Bytes of the longest path, with the NUL behind it (`PATH_MAX`).
+const PATH_BYTES_MAX: usize = 4096;
+
 /// Checks the target of a new symbolic link, which must be shorter than a block, because a NUL
-/// follows it there.
+/// follows it there, and no longer than a path in Linux.
 ///
 /// # Errors
 /// ENOENT for an empty one, EINVAL for one with a NUL, ENAMETOOLONG.
@@ -44,7 +47,7 @@ pub fn check_target(target: &[u8], block_bytes: usize) -> Result<(), Errno> {
     match target {
         b"" => Err(Errno::NoEnt),
         _ if target.contains(&0) => Err(Errno::Inval),
-        _ if target.len() >= block_bytes => Err(Errno::NameTooLong),
+        _ if target.len() >= block_bytes.min(PATH_BYTES_MAX) => Err(Errno::NameTooLong),
         _ => Ok(()),
     }
 }

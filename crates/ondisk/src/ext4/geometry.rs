@@ -180,6 +180,28 @@ mod tests {
         assert_eq!(sb.desc_place(3), (BlockNo(1), 192));
     }
 
+    /// A bitmap of 64 KiB has more bits than short descriptors count.
+    #[test]
+    fn groups_of_large_blocks_end_before_their_bitmaps() {
+        let parses = |blocks: u32, inodes: u32| {
+            let mut sb = four_gib();
+            sb.set_log_block_size(6);
+            sb.set_log_cluster_size(6);
+            sb.set_blocks_count(70_000);
+            sb.set_blocks_per_group(blocks);
+            sb.set_clusters_per_group(blocks);
+            sb.set_inodes_per_group(inodes);
+            sb.set_inodes_count(2 * inodes);
+            sb.set_first_ino(Ino(11));
+            let mut bytes = vec![0; crate::ext4::SUPERBLOCK_BYTES];
+            sb.encode(&mut bytes);
+            Superblock::parse_torn(&bytes).map(|_| ())
+        };
+        assert_eq!(parses(65_528, 65_280), Ok(()));
+        assert!(parses(65_536, 65_280).is_err());
+        assert!(parses(65_528, 65_536).is_err());
+    }
+
     #[test]
     fn sparse_groups() {
         let sb = four_gib();

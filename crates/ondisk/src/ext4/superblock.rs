@@ -24,6 +24,9 @@ const WHAT: &str = "ext4 superblock";
 const CHECKSUM_AT: usize = 0x3FC;
 const CHECKSUM_CRC32C: u8 = 1;
 const JOURNAL_BACKUP_WORDS: usize = 17;
+/// Blocks and inodes of a group are counted in 16 bits, as short descriptors have them, whatever
+/// the bitmap of a volume with large blocks could hold.
+const GROUP_BITS: u64 = 1 << 16;
 
 bit_set! {
     /// State of the volume (`s_state`).
@@ -143,12 +146,13 @@ impl Superblock {
 
         let bits = u64::from(self.block_bytes()) * 8;
         let blocks = u64::from(self.blocks_per_group());
-        let fits = (8..=bits * ratio).contains(&blocks) && blocks.is_multiple_of(8);
+        let most = bits.min(GROUP_BITS - 8) * ratio;
+        let fits = (8..=most).contains(&blocks) && blocks.is_multiple_of(8);
         need(
             fits,
             "s_blocks_per_group",
             blocks,
-            "one bitmap block describes the group",
+            "one bitmap block and 16 bits for the free ones describe the group",
         )?;
         let clusters = u64::from(self.clusters_per_group());
         let same = clusters * ratio == blocks;
@@ -159,12 +163,12 @@ impl Superblock {
             "contradicts the blocks per group",
         )?;
         let inodes = u64::from(self.inodes_per_group());
-        let fits = (1..=bits).contains(&inodes);
+        let fits = (1..=bits.min(GROUP_BITS - 1)).contains(&inodes);
         need(
             fits,
             "s_inodes_per_group",
             inodes,
-            "one bitmap block describes the group",
+            "one bitmap block and 16 bits for the free ones describe the group",
         )
     }
 

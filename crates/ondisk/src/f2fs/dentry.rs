@@ -425,7 +425,10 @@ mod tests {
         assert_eq!(room_for(&block, &layout, 1), None);
         // A length that leads out of the block makes no entry.
         put_le16(layout.entry_mut(&mut block, 212), 8, 17);
-        assert_eq!(find(&block, &layout, 1, b"123456789abcdefgh"), None);
+        assert_eq!(
+            find(&block, &layout, 1, |n| n == b"123456789abcdefgh"),
+            None
+        );
         assert_eq!(iter(&block, &layout, 0).filter(Result::is_err).count(), 2);
         clear(&mut block, &layout, 212);
         assert_eq!(room_for(&block, &layout, 16), Some(212));
@@ -454,8 +457,11 @@ mod tests {
             name: b"longer than 8 bytes",
         };
         put(&mut block, &layout, 0, &long);
-        assert_eq!(find(&block, &layout, 7, b"old"), None);
-        assert_eq!(find(&block, &layout, 8, long.name), Some((0, long)));
+        assert_eq!(find(&block, &layout, 7, |n| n == b"old"), None);
+        assert_eq!(
+            find(&block, &layout, 8, |n| n == long.name),
+            Some((0, long))
+        );
     }
 
     /// One step of a history: insert or remove.
@@ -490,7 +496,7 @@ mod tests {
                 } else if let Some((slot, _)) = model.remove(&name) {
                     clear(&mut block, &layout, slot);
                 }
-                let found = find(&block, &layout, hash, &name).map(|(s, d)| (s, d.ino.0));
+                let found = find(&block, &layout, hash, |n| n == name).map(|(s, d)| (s, d.ino.0));
                 prop_assert_eq!(found, model.get(&name).copied());
             }
             let mut listed: Vec<_> = iter(&block, &layout, 0)
@@ -508,7 +514,7 @@ mod tests {
             prop_assert!(iter(&block, &layout, 0).count() <= layout.max);
             let name = vec![b'n'; len];
             for hash in [0, get_le32(&block, layout.entries.start)] {
-                let _ = find(&block, &layout, hash, &name);
+                let _ = find(&block, &layout, hash, |n| n == name);
             }
             if let Some(slot) = room_for(&block, &layout, len) {
                 prop_assert!(slot < layout.max);

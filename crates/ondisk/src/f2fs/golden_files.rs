@@ -226,7 +226,7 @@ fn dentry_block_of_the_root() {
         );
         put(&mut again, &DentryLayout::BLOCK, *slot, d);
         assert_eq!(
-            find(&block, &DentryLayout::BLOCK, d.hash, d.name),
+            find(&block, &DentryLayout::BLOCK, d.hash, |n| n == d.name),
             Some((*slot, *d))
         );
     }
@@ -242,7 +242,8 @@ fn dentry_block_of_the_root() {
         }
     );
     assert_eq!(
-        find(&block, &DentryLayout::BLOCK, found[4].1.hash, b"lnl"),
+        find(&block, &DentryLayout::BLOCK, found[4].1.hash, |n| n
+            == b"lnl"),
         None
     );
 }

@@ -86,6 +86,34 @@ fn a_mounted_disk_is_left_alone() {
 }
 
 #[test]
+fn blocks_have_any_size_up_to_64_kib() {
+    for (bytes, options) in [
+        (8192, "scheme=emmc"),
+        (16_384, "data=journal"),
+        (32_768, "scheme=fast-commit"),
+        (65_536, "scheme=emmc"),
+        (65_536, "scheme=jbd2"),
+    ] {
+        let disk = Disk::ram(160 << 20).unwrap();
+        disk.format(&Format::ext4().block_bytes(bytes)).unwrap();
+        let volume = Volume::mount(&disk, options).unwrap();
+        for n in 0..200 {
+            let (name, content) = (format!("/f{n}"), vec![n as u8; n * 701]);
+            volume.write(&name, &content).unwrap();
+        }
+        volume.sync_dir("/").unwrap();
+        volume.unmount().unwrap();
+        let volume = Volume::mount(&disk, "ro").unwrap();
+        for n in 0..200 {
+            let content = volume.read(format!("/f{n}")).unwrap();
+            assert!(content == vec![n as u8; n * 701], "{bytes} {options}: {n}");
+        }
+        volume.unmount().unwrap();
+        assert!(disk.check().unwrap().is_clean(), "{bytes} {options}");
+    }
+}
+
+#[test]
 fn options_are_refused_by_name() {
     let disk = Disk::ram(16 << 20).unwrap();
     let refused = |format: Format| disk.format(&format).unwrap_err().to_string();

@@ -82,7 +82,11 @@ fn e2fsck_finds_nothing() {
 #[test]
 fn block_sizes_and_limits_are_explained() {
     let say = |o: MkfsOptions| plan(&o).expect_err("impossible").to_string();
-    assert!(say(ext3(64 * MIB, 8192)).contains("blocks of 8192 bytes: choose 1024, 2048 or 4096"));
+    for bytes in [0, 512, 3000, 131_072] {
+        let words = format!("blocks of {bytes} bytes: choose a power of two from 1024 to 65536");
+        assert!(say(ext3(64 * MIB, bytes)).contains(&words));
+    }
+    assert!(say(ext3(64 * MIB, 65_536)).contains("a journal wants 134217728 bytes"));
     assert!(say(ext3(1 << 42, 1024)).contains("below 4 TiB"));
     assert!(say(ext3(MIB, 1024)).contains("a journal wants 2097152 bytes"));
     assert!(say(ext3(0, 1024)).contains("too small"));
@@ -97,7 +101,7 @@ fn block_sizes_and_limits_are_explained() {
 fn any_size_is_planned_or_refused() {
     let mut rng = base::Rng::named(2, "mkfs sizes");
     for n in 0..200 {
-        let mut o = ext3(rng.below(1 << (20 + n % 12)), [1024, 2048, 4096][n % 3]);
+        let mut o = ext3(rng.below(1 << (20 + n % 12)), 1024 << (n % 7));
         o.journal = [JournalSize::Default, JournalSize::None][n / 2 % 2];
         o.inode_ratio = [None, Some(4096), Some(1 << 20)][n / 4 % 3];
         let Ok(plan) = plan(&o) else { continue };

@@ -12,7 +12,7 @@ pub mod deaths;
 
 pub use crate::common::cut_disk::{MIB, Tear, caps, new_volume, new_volume_for};
 use crate::common::{options_of, written};
-use base::{BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use base::{BLOCK_BYTES, BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use block::{BlockDevice, Caps, Queue};
 use blockdev::{Image, SpecDisk};
 use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError};
@@ -593,6 +593,11 @@ fn judge_name(fs: &Ext4, name: &[u8], promised: &Name, tear: Tear) -> Result<(),
             Err(why) => return Err(format!("sector {s}: {why}")),
         });
     }
+    let block = fs.statfs().map_err(|e| e.to_string())?.block_bytes as usize;
+    let torn = Torn {
+        sectors: torn,
+        page: block.max(BLOCK_BYTES) / SECTOR_BYTES,
+    };
     let mut whys = Vec::new();
     for life in &promised.lives {
         match fits(life, size, &found, &torn) {
@@ -605,7 +610,14 @@ fn judge_name(fs: &Ext4, name: &[u8], promised: &Name, tear: Tear) -> Result<(),
 
 type Stamp = Option<(u64, u64, u64)>;
 
-fn fits(life: &Life, size: u64, found: &[Stamp], torn: &BTreeSet<usize>) -> Result<(), String> {
+/// Sectors of a file that are garbage.
+struct Torn {
+    sectors: BTreeSet<usize>,
+    /// Sectors of a page.
+    page: usize,
+}
+
+fn fits(life: &Life, size: u64, found: &[Stamp], torn: &Torn) -> Result<(), String> {
     let (acked, min) = match &life.acked {
         Some(a) => {
             if size < a.size_min || size > a.size_max {
@@ -622,12 +634,13 @@ fn fits(life: &Life, size: u64, found: &[Stamp], torn: &BTreeSet<usize>) -> Resu
         let floor = acked
             .filter(|_| ((s * SECTOR_BYTES) as u64) < min)
             .map_or(0, |a| a.versions[s]);
-        if torn.contains(&s) {
+        if torn.sectors.contains(&s) {
             // The page cache writes whole pages: a neighbour's write in place may tear what was
             // synced before.
-            let page = s / 8 * 8..(s / 8 * 8 + 8).min(life.highest.len());
+            let from = s / torn.page * torn.page;
+            let page = from..(from + torn.page).min(life.highest.len());
             // So may a truncation inside the page, which zeroes its rest.
-            let cut_off = min < (page.end * SECTOR_BYTES) as u64;
+            let cut_off = min < ((from + torn.page) * SECTOR_BYTES) as u64;
             let rewritten = |s: usize| acked.is_none_or(|a| life.highest[s] > a.versions[s]);
             if floor > 0 && !cut_off && !page.clone().any(rewritten) {
                 return Err(format!("sector {s} is torn, and its page was synced"));
@@ -669,12 +682,22 @@ pub fn explore_with(
     mib: u64,
     tear: Tear,
     options: &str,
-    mut judge: impl FnMut(&Cut, u64, usize),
+    judge: impl FnMut(&Cut, u64, usize),
 ) -> u64 {
     let start = new_volume_for(options, mib);
+    explore_from(&start, seeds, (mib, tear, options), judge)
+}
+
+/// As [`explore_with`], for a volume of `mib` MiB that is there.
+pub fn explore_from(
+    start: &Image,
+    seeds: std::ops::Range<u64>,
+    (mib, tear, options): (u64, Tear, &str),
+    mut judge: impl FnMut(&Cut, u64, usize),
+) -> u64 {
     let mut judged = 0;
     for seed in seeds {
-        let cuts = life_of(seed, &start, mib * MIB, tear, options);
+        let cuts = life_of(seed, start, mib * MIB, tear, options);
         for (n, cut) in cuts.iter().enumerate() {
             judge(cut, seed, n);
             judged += 1;

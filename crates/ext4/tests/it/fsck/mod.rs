@@ -16,7 +16,7 @@ fn fresh_images_of_mke2fs_are_clean() {
     if !have_tools() {
         return;
     }
-    let all: [(u64, &[&str]); 36] = [
+    let all: [(u64, &[&str]); 37] = [
         (16, &[]),
         (16, &["-O", "inline_data"]),
         (144, &[]),
@@ -78,6 +78,7 @@ fn fresh_images_of_mke2fs_are_clean() {
         (16, &["-O", "ea_inode,verity"]),
         (16, &["-O", "mmp"]),
         (64, &["-b", "8192"]),
+        (160, &["-b", "65536"]),
         (64, &["-b", "16384", "-O", "quota,orphan_file"]),
     ];
     for (mib, options) in all {

@@ -37,7 +37,7 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
     }
     let mut whole = Vec::new();
     for (image, choice) in images.iter_mut().zip(choices) {
-        (image.logged, image.changed) = (choice.logged, choice.changed);
+        (image.logged, image.changed) = (choice.logged, choice.changed.clone());
         if choice.logged != Logged::Unchanged {
             writer.push(record(how, image, choice, &mut whole));
         }

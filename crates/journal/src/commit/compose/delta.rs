@@ -93,17 +93,17 @@ pub(crate) fn delta_bytes(old: &Bytes, new: &Bytes, marked: &WordMap) -> usize {
 /// Turns `choice` into a cumulative delta: all bytes of its block that may differ from home
 /// (track-D7).
 pub(crate) fn cumulative(image: &Image, basis: &Basis, choice: &Choice) -> Choice {
-    let words = basis.since_home.union(&choice.changed);
+    let words = basis.since_home.clone().union(&choice.changed);
     Choice {
         logged: Logged::Cumulative,
-        changed: choice.changed,
+        changed: choice.changed.clone(),
         segments: segments(&image.bytes, words.runs(image.bytes.len())),
     }
 }
 
 /// Turns `choice` into the full image of its block.
 pub(crate) fn whole(choice: &Choice) -> Choice {
-    Choice::full(choice.changed)
+    Choice::full(choice.changed.clone())
 }
 
 /// Ranges of bytes in which two blocks differ, inside the marked words.
