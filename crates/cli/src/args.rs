@@ -604,8 +604,8 @@ pub struct MkfsArgs {
     /// otherwise.
     #[arg(short = 'O', value_name = "FEATURE", value_parser = ["bigalloc"])]
     pub feature: Option<String>,
-    /// Of ext4 and F2FS: `chattr +F` can make an empty directory compare names without regard to case
-    /// (feature casefold).
+    /// Of ext4 and F2FS: `chattr +F` can make an empty directory compare names without regard to
+    /// case (feature casefold).
     #[arg(long)]
     pub casefold: bool,
     /// Size of the file, MiB, or with k, M, G or T: 512M [default: as it is].

@@ -2,8 +2,9 @@
 //! that length, which would fail, is left out. On a large volume whose room is in fragments each
 //! allocation of an extent would cost such a search.
 //!
-//! It is a hint for the order of searches alone. If it is too low for a moment, because a run became
-//! free during the search that set it, a shorter run is taken although a longer one is there.
+//! It is a hint for the order of searches alone. If it is too low for a moment, because a run
+//! became free during the search that set it, a shorter run is taken although a longer one is
+//! there.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

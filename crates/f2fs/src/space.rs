@@ -12,7 +12,8 @@
 //!   use counts even beyond that;
 //! - S3 a claim for a caller that is not [admitted](fscore::ReserveOwner) to what is held back
 //!   (`reserve_root=`, `reserve_node=`) cannot take `blocks` beyond that limit less these blocks,
-//!   nor a node of those held back. This is decided where blocks are counted (S1), so write-back, cleaning and checkpoints are never refused;
+//!   nor a node of those held back. This is decided where blocks are counted (S1), so write-back,
+//!   cleaning and checkpoints are never refused;
 //! - S4 *who may dirty a page*: a writer whose page has an address slot that is not a hole
 //!   (file-D1), so the block is counted and all nodes that lead to it exist and are counted. A
 //!   refused claim leaves the slot a hole. A page of a directory has its block from the operation

@@ -151,12 +151,16 @@ fn entries(
             },
         ));
         if let Some(dir) = &mut walk.dir {
-            let name = match folding {
-                Some(folding) => dir::identity(folding, &name).into(),
-                None => name,
-            };
-            dir.names.push((entry.hash, name));
+            dir.names.push((entry.hash, key(folding, name)));
         }
+    }
+}
+
+/// What two names share exactly if they are the same one.
+fn key(folding: Option<&Folding>, name: Bytes) -> Bytes {
+    match folding {
+        Some(folding) => dir::identity(folding, &name).into(),
+        None => name,
     }
 }
 

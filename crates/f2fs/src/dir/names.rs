@@ -2,8 +2,9 @@
 //!
 //! In a directory without regard to case (feature `casefold`) names are compared, and hashed, as
 //! they fold. A name that has no folding, or folds to nothing, is compared by its bytes, as in
-//! Linux. A kernel with other rules of Unicode may have put a name under another hash: unless volume
-//! or mount ([`LookupMode`]) forbid it, such a *stray* is searched for in the whole directory.
+//! Linux. A kernel with other rules of Unicode may have put a name under another hash: unless
+//! volume or mount ([`LookupMode`]) forbid it, such a *stray* is searched for in the whole
+//! directory.
 
 use super::Shape;
 use crate::F2fs;

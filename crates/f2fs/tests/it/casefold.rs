@@ -1,5 +1,5 @@
-//! Directories without regard to case (feature `casefold`): what Varve makes is judged by fsck.f2fs,
-//! which computes folded hashes itself, and Varve reads what the other one's mkfs made.
+//! Directories without regard to case (feature `casefold`): what Varve makes is judged by
+//! fsck.f2fs, which computes folded hashes itself, and Varve reads what the other one's mkfs made.
 
 use crate::common::{
     Image, MIB, end, fork, fresh, have_tools, judge, made, mount, options_of, options_with_ring,
@@ -334,9 +334,9 @@ fn twins_and_names_of_strict_volumes_are_found_by_the_checker() {
     }
 }
 
-/// A name under the hash of another one, as another version of Unicode would put it, is found unless
-/// the volume forbids the search. What is removed then is that name, and no other one's place is
-/// forgotten.
+/// A name under the hash of another one, as another version of Unicode would put it, is found
+/// unless the volume forbids the search. What is removed then is that name, and no other one's
+/// place is forgotten.
 #[test]
 fn a_name_under_another_hash_is_searched_for() {
     let good = volume();
