@@ -19,9 +19,13 @@ const fn table() -> [[u8; BLOCK_BYTES]; 256] {
     t
 }
 
-/// `len` bytes of value `byte`; without allocation up to 4096.
+/// `len` bytes of value `byte`; without allocation up to 4096, of zeros up to 65536.
 pub fn filled(byte: u8, len: usize) -> Bytes {
-    match FILLS[usize::from(byte)].get(..len) {
+    let table: &'static [u8] = match byte {
+        0 => &ZEROS,
+        _ => &FILLS[usize::from(byte)],
+    };
+    match table.get(..len) {
         Some(slice) => Bytes::from_static(slice),
         None => vec![byte; len].into(),
     }
@@ -29,10 +33,7 @@ pub fn filled(byte: u8, len: usize) -> Bytes {
 
 /// `len` zero bytes; without allocation up to 65536.
 pub fn zeros(len: usize) -> Bytes {
-    match ZEROS.get(..len) {
-        Some(slice) => Bytes::from_static(slice),
-        None => vec![0; len].into(),
-    }
+    filled(0, len)
 }
 
 /// `len` zero bytes, at most the largest block ([`BlockSize::MAX`]).
