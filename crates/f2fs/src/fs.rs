@@ -88,6 +88,11 @@ impl FileSystem for F2fs {
         Some(self.inode(dir).map_or(true, |dir| dir.ignores_case()))
     }
     fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
+        // Onlookers know a name as they spelt it. Where a directory may ignore case, callers pin
+        // instead what loses a name.
+        if self.folding.is_some() {
+            return None;
+        }
         Some(self.guarded(|| match what {
             Taking::Unlink(dir, name) => {
                 self.unlink_beside(dir, name, onlookers)?;

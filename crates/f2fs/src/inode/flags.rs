@@ -103,6 +103,9 @@ impl F2fs {
             self.check_may_fold(inode)?;
         }
         self.with_op(|op| {
+            if changed.has(FileFlags::CASEFOLD) {
+                self.note_folding(inode.ino);
+            }
             {
                 let mut core = inode.core();
                 core.fields.flags = InodeFlags(old.0 ^ changed.0);

@@ -37,7 +37,13 @@ impl F2fs {
                 "inode {ino} lies in {pino}, no directory"
             )));
         }
-        if let Some(found) = self.dir_find(&dir, name)? {
+        let found = self.dir_find(&dir, name).map_err(|e| {
+            let (pino, name) = (fields.pino, name.escape_ascii());
+            FsError::corrupt(format!(
+                "inode {ino} says its name in directory {pino} is `{name}`: {e}"
+            ))
+        })?;
+        if let Some(found) = found {
             if found.ino == ino {
                 return Ok(());
             }
@@ -83,7 +89,11 @@ impl F2fs {
 
     fn put_aside(&self, op: &Op<'_>, dir: &Inode, former: &Inode, name: &[u8]) -> FsResult<()> {
         let suffix = format!(".{}", former.ino);
-        let stem = name.len().min(NAME_BYTES_MAX - suffix.len());
+        let mut stem = name.len().min(NAME_BYTES_MAX - suffix.len());
+        // A strict volume without regard to case takes whole characters only.
+        while stem > 0 && std::str::from_utf8(name).is_ok_and(|text| !text.is_char_boundary(stem)) {
+            stem -= 1;
+        }
         let aside = [&name[..stem], suffix.as_bytes()].concat();
         if self.dir_find(dir, &aside)?.is_some() {
             let what = format!(

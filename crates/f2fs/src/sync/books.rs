@@ -28,6 +28,9 @@ base::words! {
         /// `strict`: names were moved into or out of the directory of a file whose name is not in
         /// the last checkpoint (sync-Y7).
         MovedNames => "moved-names",
+        /// The directory of the file began or ceased to compare names without regard to case after
+        /// the last checkpoint: roll-forward would compare by the other rules (sync-Y8).
+        Folding => "folding",
     }
 }
 
@@ -41,6 +44,8 @@ pub(crate) struct SyncBooks {
     pub(super) checkpoints: BTreeMap<Reason, u64>,
     /// Directories that names were moved into or out of, with the checkpoint version at that time.
     pub(super) moved: BTreeMap<Ino, u64>,
+    /// Directories whose flag `casefold` was changed, with the checkpoint version at that time.
+    pub(super) refolded: BTreeMap<Ino, u64>,
     /// Version of the checkpoint that was mounted.
     pub(super) life: Option<u64>,
 }

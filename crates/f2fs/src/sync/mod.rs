@@ -35,6 +35,10 @@
 //!   until the next checkpoint, and the fsync of a file that would be made anew in one of them
 //!   writes a checkpoint. (Linux marks the new directory only, and `posix` none: there such a file
 //!   can be lost unless it was synced after the rename.)
+//! - Y8 (folding) roll-forward compares names by the flag `casefold` that the directory has at the
+//!   last checkpoint. After `chattr -F d` two files `d/x` and `d/X` would be one to it, and the
+//!   first one lost. So a change of that flag marks the directory until the next checkpoint, and
+//!   the fsync of a file in it writes one.
 
 mod books;
 
@@ -84,6 +88,16 @@ impl F2fs {
             }
             books.moved.insert(dir, version);
         }
+    }
+
+    /// The flag `casefold` of this directory has changed (sync-Y8).
+    pub(crate) fn note_folding(&self, dir: Ino) {
+        let version = self.cp.footer_version();
+        let mut books = self.nodes.sync.lock();
+        if books.refolded.len() >= MOVED_MAX {
+            books.refolded.retain(|_, at| *at == version);
+        }
+        books.refolded.insert(dir, version);
     }
 
     /// Makes an inode durable. The caller holds no lock.
@@ -257,6 +271,9 @@ impl F2fs {
         if !self.nat.history(pino)?.checkpointed {
             return Ok(Some(Reason::Parent));
         }
+        if self.is_refolded(pino) {
+            return Ok(Some(Reason::Folding));
+        }
         if self.options.fsync == FsyncMode::Strict && self.had_moves(pino) {
             let history = self.nat.history(inode.nid())?;
             if !history.checkpointed && !history.inode_fsynced {
@@ -269,6 +286,11 @@ impl F2fs {
     fn is_first_life(&self) -> bool {
         let version = self.cp.footer_version();
         self.nodes.sync.lock().life == Some(version)
+    }
+
+    fn is_refolded(&self, dir: Nid) -> bool {
+        let version = self.cp.footer_version();
+        self.nodes.sync.lock().refolded.get(&Ino(dir.0)) == Some(&version)
     }
 
     fn had_moves(&self, dir: Nid) -> bool {

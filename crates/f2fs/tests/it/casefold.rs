@@ -8,7 +8,9 @@ use crate::common::{
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, Rng};
 use block::Class;
 use blockdev::{Ram, write_block};
-use fscore::{Creds, Errno, FileFlags, FileKind, FileSystem, FsResult, RenameMode};
+use fscore::{
+    Creds, Errno, FileFlags, FileKind, FileSystem, FsResult, Onlookers, RenameMode, Taking,
+};
 use ondisk::Folding;
 use ondisk::f2fs::{self as disk, DentryLayout, dentry_hash};
 use std::collections::BTreeMap;
@@ -17,9 +19,9 @@ use std::sync::Arc;
 use testkit::Brief;
 use testkit::brief::errno;
 use testkit::names::wild_name;
-use varve_f2fs::F2fs;
 use varve_f2fs::check::{self, Report};
 use varve_f2fs::mkfs::Options;
+use varve_f2fs::{F2fs, Reason};
 
 fn volume() -> Arc<Ram> {
     made(&Options {
@@ -396,6 +398,80 @@ fn an_unknown_encoding_is_refused() {
         found.iter().any(|f| f.what.contains("encoding 7")),
         "{found:?}"
     );
+}
+
+/// The flag of a directory changes behind the last checkpoint: what is synced then stays, however
+/// roll-forward would have compared the names (sync-Y8).
+#[test]
+fn a_flag_that_no_checkpoint_has_costs_no_synced_file() {
+    for (on, names) in [
+        (false, [&b"x"[..], b"X"]),
+        (false, [b"x", b"a\xff"]),
+        (true, [b"x", b"Y"]),
+    ] {
+        for options in ["", "fsync_mode=strict"] {
+            let ram = volume();
+            let fs = mount(&ram, options);
+            let dir = fs.make_dir(fs.root(), b"dir").expect("room");
+            fold(&fs, dir, !on).expect("empty");
+            fs.sync().expect("syncs");
+            fold(&fs, dir, on).expect("empty");
+            let files = names.map(|name| {
+                let file = fs.make(dir, name).expect("room");
+                fs.fsync(file, false).expect("syncs");
+                file
+            });
+            assert_eq!(fs.fsync_checkpoints().get(&Reason::Folding), Some(&1));
+            let cut = fork(&ram);
+            drop(fs);
+            let fs = mount(&cut, "");
+            for (name, file) in names.into_iter().zip(files) {
+                assert_eq!(fs.lookup(dir, name).expect("synced"), file);
+            }
+            end(&fs, &cut);
+        }
+    }
+}
+
+/// A removal asks nobody whether the name is known, because that is asked for a name as it is
+/// spelt: the inode may be known by another spelling (grace-G2).
+#[test]
+fn who_knows_a_name_by_another_spelling_is_not_asked() {
+    for (ram, asks) in [(volume(), false), (fresh(64), true)] {
+        let fs = mount(&ram, "");
+        fs.make(fs.root(), "name").expect("room");
+        let what = Taking::Unlink(fs.root(), b"name");
+        assert_eq!(fs.take_name(what, Onlookers::NONE).is_some(), asks);
+        end(&fs, &ram);
+    }
+}
+
+/// Roll-forward puts a directory aside whose name a synced file took: the name that it gets is one
+/// that a strict volume takes.
+#[test]
+fn a_name_is_not_cut_within_a_character() {
+    if !have_tools() {
+        return;
+    }
+    for long in [
+        "\u{e4}".repeat(127),
+        "x".to_string() + &"\u{e4}".repeat(127),
+    ] {
+        let ram = Image::new(64, &["-O", "casefold", "-C", "utf8:strict"]).load();
+        let fs = mount(&ram, "");
+        let dir = folded_dir(&fs, "dir");
+        fs.make_dir(dir, long.as_bytes()).expect("room");
+        fs.sync().expect("syncs");
+        fs.rmdir(dir, long.as_bytes()).expect("empty");
+        let file = fs.make(dir, &long).expect("room");
+        fs.fsync(file, false).expect("syncs");
+        let cut = fork(&ram);
+        drop(fs);
+        let fs = mount(&cut, "");
+        assert_eq!(fs.lookup(dir, long.as_bytes()).expect("synced"), file);
+        assert_eq!(names(&fs, dir).len(), 2);
+        end(&fs, &cut);
+    }
 }
 
 /// What an fsync made durable is found in any spelling after a cut: by roll-forward, and from the
