@@ -18,10 +18,11 @@
 //! - C4 (same place): a block that was unmapped, and whose cluster stays, may be mapped again
 //!   before the transaction that unmapped it commits. hazards-H18 forbids that for free blocks,
 //!   because a cut brings the old mapping back over the content of another file or of another
-//!   place.
-//!   Here it is the same place of the same file by C1 and C2: a cut shows at that place what was
-//!   there or what was written since, as after a write over old content. Ranges that move within a
-//!   file (collapse, insert) are whole clusters, so that a block keeps its cluster's company;
+//!   place. Here it is the same place of the same file by C1 and C2: a cut shows at that place what
+//!   was there or what was written since, as after a write over old content. Ranges that move
+//!   within a file (collapse, insert) are whole clusters, so that a block keeps its cluster's
+//!   company. A cut that brings the old places back after such a move shows content that was
+//!   written since then at its old place in the file, with clusters as without;
 //! - C5 (newest content): the log may have images of such a block. They are revoked when the
 //!   cluster is freed, with those of all of its blocks, and not before. Until then the block stays
 //!   among those that the log holds (logged_data-L1), so what is written there is logged again,
@@ -30,15 +31,47 @@
 //!   write of the old image that is on its way. Blocks of directories and of symbolic links are
 //!   revoked one by one, because none of those is mapped again;
 //! - C6 (fast commits): the ranges of a fast commit are blocks, and their replay takes and frees
-//!   blocks, whatever else lies in the cluster. So none is written, and none is replayed.
+//!   blocks, whatever else lies in the cluster. So none is written, and none is replayed;
+//! - C7 (moves): the blocks of a cluster move within a file in one transaction. Extents move one by
+//!   one, and a transaction may end between any two of them, so where several extents lie in one
+//!   cluster all are moved in one handle, which has the credits and the tree nodes of all from the
+//!   start. Where they are too many for one handle the file cannot be shifted (EOPNOTSUPP).
 
 use crate::Ext4;
+use crate::extent::{CUT_CREDITS, DEPTH_MAX, SHIFT_CREDITS};
 use crate::inode::Inode;
 use crate::tx::Tx;
 use base::{BlockNo, Mutant};
-use fscore::{FsError, FsResult};
+use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{Extent, Incompat, RoCompat, Superblock};
 use std::ops::Range;
+
+/// Blocks of a cluster on a volume that is written.
+const CLUSTER_BLOCKS_MAX: u64 = 1024;
+
+/// Credits of a handle that are not for the moves: what the range itself costs that is cut out.
+const MOVE_REST: u32 = CUT_CREDITS + 1;
+
+/// What it takes to move extents of a file in one handle.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtOnce {
+    /// Steps that may split a leaf. Extents are put behind one another, so a split leaf takes half
+    /// of what it can hold, 42 extents at least, before another one is due; the first extent may be
+    /// cut in two.
+    pub splits: u32,
+    pub credits: u32,
+}
+
+impl AtOnce {
+    /// For so many extents in so many leaves, each of which may be emptied and freed.
+    fn of(extents: u32, leaves: u32) -> AtOnce {
+        let splits = extents.div_ceil(32) + 2;
+        AtOnce {
+            splits,
+            credits: splits * SHIFT_CREDITS + leaves * (4 + DEPTH_MAX as u32),
+        }
+    }
+}
 
 /// Blocks for the front of a hole.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +95,9 @@ pub(crate) fn check(sb: &Superblock) -> FsResult<()> {
     let why = match sb.incompat().has(Incompat::EXTENTS) {
         false => "without feature extents",
         true if !sb.blocks_count().is_multiple_of(unit) => "on a volume that ends within a cluster",
+        true if sb.first_data_block() != 0 => "on a volume whose clusters do not begin at block 0",
+        // A cluster is revoked in one handle (C5).
+        true if unit > CLUSTER_BLOCKS_MAX => "in clusters of more than 1024 blocks",
         true => return Ok(()),
     };
     let what = format!("feature bigalloc {why} cannot be written; mount read-only (option `ro`)");
@@ -152,6 +188,49 @@ impl Ext4 {
         let start = self.cluster_of(e.physical.plus(inside - u64::from(e.logical)));
         self.check_range(start, unit, format_args!("extent of inode {}", inode.ino))?;
         Ok(Some((start.plus(skip.into()), unit - skip)))
+    }
+
+    /// What it takes to move all that lies at or behind block `from`, which begins a cluster, in
+    /// one handle, if that has to be (C7); `None`: each extent may be moved for itself. `wb` is
+    /// held.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP: no handle may be so large.
+    pub(crate) fn moved_at_once(&self, inode: &Inode, from: u64) -> FsResult<Option<AtOnce>> {
+        let unit = u64::from(self.geo.cluster_blocks());
+        if unit == 1 {
+            return Ok(None);
+        }
+        let most = match self.has_log() {
+            true => self.journal.credits_max() - MOVE_REST,
+            false => u32::MAX,
+        };
+        let _tree = inode.tree.read();
+        let (mut next, mut shares) = (from, false);
+        let (mut extents, mut leaves) = (0, 1);
+        while let Some((path, at)) = self.first_extent(inode, next)? {
+            let extent = path.leaf()[at];
+            let first = from.max(extent.logical.into());
+            shares |= extents > 0 && (next - 1) / unit == first / unit;
+            extents += 1;
+            leaves += u32::from(at == 0);
+            if shares && AtOnce::of(extents, leaves).credits > most {
+                return Err(Errno::NotSup.into());
+            }
+            next = extent.logical_end();
+        }
+        Ok(shares.then(|| AtOnce::of(extents, leaves)))
+    }
+
+    /// Refuses a block that is mapped by a pointer.
+    pub(crate) fn check_no_pointers(&self, inode: &Inode) -> FsResult<()> {
+        match self.has_clusters() {
+            false => Ok(()),
+            true => Err(FsError::corrupt(format!(
+                "inode {}: mapped by blocks on a volume with clusters",
+                inode.ino
+            ))),
+        }
     }
 
     /// The first extent that maps any of the blocks `range` of a file; C1 holds for it.

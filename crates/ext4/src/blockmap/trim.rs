@@ -49,6 +49,7 @@ impl Ext4 {
             if pointer == 0 {
                 continue;
             }
+            self.check_no_pointers(inode)?;
             if trim.budget == 0 {
                 return Ok(Step::More);
             }

@@ -175,7 +175,12 @@ impl Ext4 {
     /// Promises the tree blocks that the next step may need, because a mapping that was taken out
     /// must be put back at its new place.
     pub(crate) fn promise_step(&self, tx: &mut Tx<'_>) -> FsResult<()> {
-        let missing = STEP_NODES.saturating_sub(tx.pool);
+        self.promise_steps(tx, 1)
+    }
+
+    /// The same for so many steps.
+    pub(crate) fn promise_steps(&self, tx: &mut Tx<'_>, steps: u32) -> FsResult<()> {
+        let missing = (STEP_NODES * u64::from(steps)).saturating_sub(tx.pool);
         if missing == 0 {
             return Ok(());
         }

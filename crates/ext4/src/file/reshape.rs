@@ -14,6 +14,7 @@
 
 use super::writeback::{MAP_CREDITS, Way};
 use crate::Ext4;
+use crate::cluster::AtOnce;
 use crate::extent::{CUT_CREDITS, SHIFT_CREDITS, STEP_CREDITS, Step};
 use crate::inode::Inode;
 use crate::map::Span;
@@ -120,13 +121,18 @@ impl Ext4 {
             return Err(Errno::Inval.into());
         }
         let (from, to) = (range.start / self.block(), range.end / self.block());
-        self.reshape(inode, from, |tx| {
+        self.reshape(inode, (from, to), |tx, at_once| {
             tx.right = Right::Owed;
-            self.promise_step(tx)?;
+            self.promise_steps(tx, at_once.map_or(1, |all| all.splits))?;
             self.cut_range(tx, inode, from..to)?;
+            if let Some(all) = at_once {
+                tx.ensure(all.credits)?;
+            }
             let mut next = to;
             loop {
-                tx.ensure(SHIFT_CREDITS)?;
+                if at_once.is_none() {
+                    tx.ensure(SHIFT_CREDITS)?;
+                }
                 let shift = (to - from) as u32;
                 let Some(behind) = self.shift_down(tx, inode, next, shift)? else {
                     break;
@@ -157,13 +163,18 @@ impl Ext4 {
             return Err(Errno::FBig.into());
         }
         let (from, shift) = (range.start / self.block(), (len / self.block()) as u32);
-        self.reshape(inode, from, |tx| {
+        self.reshape(inode, (from, from), |tx, at_once| {
             // A full disk is noticed before anything is changed.
-            self.promise_step(tx)?;
+            self.promise_steps(tx, at_once.map_or(1, |all| all.splits))?;
+            if let Some(all) = at_once {
+                tx.ensure(all.credits)?;
+            }
             inode.core().set_size(size + len);
             let mut bound = 1 << 32;
             loop {
-                tx.ensure(SHIFT_CREDITS)?;
+                if at_once.is_none() {
+                    tx.ensure(SHIFT_CREDITS)?;
+                }
                 let Some(start) = self.shift_up(tx, inode, from, bound, shift)? else {
                     break;
                 };
@@ -175,13 +186,14 @@ impl Ext4 {
         })
     }
 
-    /// Runs `work`, which moves what lies at or behind block `from`, after all pages from there on
-    /// were written and dropped from the cache (Z1).
+    /// Runs `work`, which changes what lies at or behind block `from`, after all pages from there
+    /// on were written and dropped from the cache (Z1). It moves what lies at or behind block
+    /// `moved`, and learns whether that has to be in one handle (cluster-C7).
     fn reshape<'f>(
         &'f self,
         inode: &Inode,
-        from: u64,
-        work: impl FnOnce(&mut Tx<'f>) -> FsResult<()>,
+        (from, moved): (u64, u64),
+        work: impl FnOnce(&mut Tx<'f>, Option<AtOnce>) -> FsResult<()>,
     ) -> FsResult<()> {
         self.close_window_of(inode);
         self.write_pages(inode, 0..u64::MAX, Way::AWAITED)?;
@@ -189,7 +201,8 @@ impl Ext4 {
         self.land_flights(inode);
         let dropped = self.pages.drop_range(inode.ino, from..u64::MAX);
         self.drop_promise(inode, dropped);
-        self.transact(CUT_CREDITS.max(SHIFT_CREDITS) + 1, work)
+        let at_once = self.moved_at_once(inode, moved)?;
+        self.transact(CUT_CREDITS.max(SHIFT_CREDITS) + 1, |tx| work(tx, at_once))
     }
 
     /// Frees what is mapped within `blocks`.

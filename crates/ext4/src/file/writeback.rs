@@ -216,13 +216,7 @@ impl Ext4 {
         unwritten: bool,
     ) -> FsResult<(BlockNo, u32)> {
         if !inode.core().has_extents() {
-            if self.has_clusters() {
-                let what = format!(
-                    "inode {}: mapped by blocks on a volume with clusters",
-                    inode.ino
-                );
-                return Err(FsError::corrupt(what));
-            }
+            self.check_no_pointers(inode)?;
             let got = self.map_hole_by_pointers(tx, inode, lblk, len)?;
             self.add_clusters(inode, got.len.into())?;
             return Ok((got.start, got.len));

@@ -3,9 +3,10 @@
 use super::{KIB, cut_of, volume};
 use crate::common::{check_ram, mount, said};
 use base::Ino;
-use fscore::{FallocateMode, FileSystem};
+use fscore::{Errno, FallocateMode, FileSystem};
 use std::sync::Arc;
 use testkit::Brief;
+use testkit::brief::errno;
 use varve_ext4::Ext4;
 
 const CLUSTER: u64 = 64 << 10;
@@ -43,6 +44,45 @@ fn end(ram: &blockdev::Ram, fs: &Ext4) {
     fs.unmount().expect("unmounts");
     let report = check_ram(ram);
     assert!(report.is_clean(), "{}", said(&report));
+}
+
+/// Extents that share a cluster move in one handle, or not at all (cluster-C7); others one by one,
+/// however many there are.
+#[test]
+fn extents_of_one_cluster_move_together() {
+    for (clusters, shared, moves) in [(12, true, true), (400, true, false), (400, false, true)] {
+        let (ram, fs) = mounted();
+        let ino = fs.file("a");
+        let bytes = clusters * CLUSTER;
+        if shared {
+            let allocate = fs.fallocate(ino, FallocateMode::Allocate, 0, bytes);
+            allocate.expect("room");
+        }
+        for n in 0..clusters {
+            // With room beside it, or unwritten blocks.
+            fs.write(ino, n * CLUSTER + 4096, &[(n % 250) as u8 + 1; 4096])
+                .expect("room");
+        }
+        fs.fsync(ino, false).expect("synced");
+        for (n, mode) in [FallocateMode::InsertRange, FallocateMode::CollapseRange]
+            .into_iter()
+            .enumerate()
+        {
+            let moved = fs.fallocate(ino, mode, CLUSTER, CLUSTER);
+            match moves {
+                true => moved.expect("moves"),
+                false => assert_eq!(errno(moved), Errno::NotSup),
+            }
+            let hole = u64::from(moves && n == 0);
+            let mut page = [0; 4096];
+            for n in 2..clusters {
+                let at = (n + hole) * CLUSTER + 4096;
+                fs.read(ino, at, &mut page).expect("reads");
+                assert_eq!(page, [(n % 250) as u8 + 1; 4096]);
+            }
+        }
+        end(&ram, &fs);
+    }
 }
 
 /// A delayed page promises its cluster once, and write-back takes no more.
