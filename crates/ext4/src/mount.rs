@@ -419,7 +419,12 @@ fn backup_superblock(
         return Ok(None);
     }
     sb.set_group_of_copy(0);
-    if let Some(torn) = torn.filter(|torn| torn.uuid() == sb.uuid()) {
+    // Not the backup of an older volume that another one was made over with the same UUID.
+    let same = |torn: &&Superblock| {
+        let shape = |sb: &Superblock| (sb.uuid(), sb.block_bytes(), sb.blocks_per_group());
+        shape(torn) == shape(&sb)
+    };
+    if let Some(torn) = torn.filter(same) {
         follow(&mut sb, torn);
         return Ok(Some(sb));
     }
@@ -457,7 +462,11 @@ fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
     let groups = sb.groups_count().min(sb.descs_per_block());
     if !sb.has_metadata_checksums() {
         let behind = first.0 - u64::from(sb.first_data_block());
-        let copy = read_block(queue, size, sb.group_first_block(1).plus(behind))?;
+        let home = sb.group_first_block(1).plus(behind);
+        if size.lba(home.plus(1)).0 > queue.caps().sectors {
+            return Ok(false);
+        }
+        let copy = read_block(queue, size, home)?;
         let mut places = (0..groups).map(|group| sb.desc_place(group).1);
         return Ok(places.all(|at| block[at..at + PLACES_BYTES] == copy[at..at + PLACES_BYTES]));
     }

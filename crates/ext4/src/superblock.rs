@@ -78,6 +78,8 @@ pub(crate) fn write_in_place(queue: &Arc<Queue>, sb: &mut Superblock) -> FsResul
     let (home, at) = superblock_place(size);
     let mut block = read_block(queue, size, home)?.to_vec();
     sb.encode(&mut block[at..]);
+    // The rest of a large block is the same: a device may promise no more than this for one write.
+    block.truncate(base::BLOCK_BYTES);
     queue
         .write_fua(size.lba(home), Class::Home, block.into())
         .map_err(fault::device("writing the superblock"))

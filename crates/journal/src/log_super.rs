@@ -1,9 +1,9 @@
 //! The journal superblock of a log that may be used, as opposed to the untrusted bytes on the
 //! medium.
 //!
-//! - J1: the superblock is written whole with FUA, so that on a device with reliable writes it is
-//!   old or new, never garbage; everything that changes lies in its first sector, including its
-//!   checksum.
+//! - J1: the superblock is written with FUA in one piece of 4 KiB, or of a smaller block, so that
+//!   on a device that promises so much for one write it is old or new, never garbage; everything
+//!   that changes lies in its first sector, including its checksum.
 //! - J2: code that moves `s_start` has first made durable that everything before it is home
 //!   (hazards-H2).
 //! - J3: the feature COALITION is set in every superblock that names a log with coalition blocks,
@@ -30,12 +30,21 @@ use std::sync::Arc;
 /// Smallest log beside the blocks for fast commits; the journal's own tests have small ones.
 const RING_BLOCKS_MIN: u32 = if cfg!(test) { 16 } else { 1024 };
 
+/// Largest area of fast commits that is read and written, bytes: mke2fs makes it a 64th of the log,
+/// which has at most 1 GiB by default in blocks of 4 KiB. The log is what an image says it is, and
+/// the area has to be in memory.
+pub(crate) const AREA_BYTES_MAX: u64 = 64 << 20;
+
 /// Blocks for fast commits in an empty log: as many as it names, unless they are so few that none
-/// could be used, or so many that the ring would be the smaller part. Otherwise a 64th of the log,
-/// as mke2fs makes it, up to the 256 that Linux takes where no number is named.
+/// could be used, so many that the ring would be the smaller part, or more than a recovery reads.
+/// Otherwise a 64th of the log, as mke2fs makes it, up to the 256 that Linux takes where no number
+/// is named.
 fn fast_blocks(sb: &Superblock) -> u32 {
+    let bytes = |blocks: u32| u64::from(blocks) * u64::from(sb.block_bytes());
     match sb.fast_commit_blocks_raw() {
-        named if named >= 3 && named <= sb.blocks_count() / 2 => named,
+        named if named >= 3 && named <= sb.blocks_count() / 2 && bytes(named) <= AREA_BYTES_MAX => {
+            named
+        }
         _ => (sb.blocks_count() / 64).clamp(8, 256),
     }
 }
@@ -197,7 +206,9 @@ impl LogSuper {
                 .without(JournalIncompat::FAST_COMMIT);
             self.sb.set_incompat(stock);
         }
-        let mut block = self.block.to_vec();
+        // What lies behind is the same: a device may promise no more than this for one write.
+        let front = self.block.len().min(base::BLOCK_BYTES);
+        let mut block = self.block[..front].to_vec();
         self.sb.encode(&mut block[..SUPERBLOCK_BYTES]);
         let home = self.place.lba(LogBlock(0));
         queue.write_fua(home, Class::JournalSuperblock, block.into())?;

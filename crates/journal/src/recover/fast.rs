@@ -19,6 +19,7 @@ use super::insure::InRing;
 use super::replay::Images;
 use super::scan::Scanned;
 use crate::commit::full_transaction;
+use crate::log_super::AREA_BYTES_MAX;
 use crate::log_super::LogSuper;
 use crate::space::Limits;
 use crate::track::Logged;
@@ -32,9 +33,6 @@ use std::sync::Arc;
 
 /// Home writes under one plug.
 const BATCH: usize = 64;
-/// Largest area of fast commits that is read, bytes: mke2fs makes it a 64th of the log, which has
-/// at most 1 GiB by default. The log is what an image says it is, and the area has to be in memory.
-const AREA_BYTES_MAX: u64 = 64 << 20;
 
 /// An area of fast commits.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock, LogPlace};
-use base::Bytes;
+use base::{BlockSize, Bytes};
 use block::{DevErrorKind, Queue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,9 +19,14 @@ const ROW_PER_WINDOW: u32 = 8;
 /// Unwanted blocks that are read to save a command: on an eMMC a command costs what eight blocks on
 /// the bus do.
 const GAP: u32 = 4;
-/// Blocks kept: 32 MiB. Blocks beyond this number are not kept, and each pass that wants one reads
-/// it again.
+/// Blocks kept, 32 MiB at most. Blocks beyond this number are not kept, and each pass that wants
+/// one reads it again.
 const KEPT: usize = 8192;
+
+/// So many blocks as may be held at once, up to `blocks` and 32 MiB.
+pub(super) fn held(blocks: usize, size: BlockSize) -> usize {
+    blocks.min((32 << 20) / size.bytes())
+}
 
 /// A view of the log.
 pub(crate) struct LogReader {
@@ -87,7 +92,7 @@ impl LogReader {
         self.first = at.0;
         self.row = self.row.saturating_add(count as u32);
         for (n, block) in (at.0..).zip(&self.window) {
-            if self.kept.len() >= KEPT {
+            if self.kept.len() >= held(KEPT, place.block_size()) {
                 break;
             }
             self.kept.insert(n, block.clone());

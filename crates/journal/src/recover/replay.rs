@@ -40,7 +40,7 @@
 //!   flushed.
 
 use super::content::{Content, Logged, Patch};
-use super::reader::LogReader;
+use super::reader::{LogReader, held};
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
 use base::fill::uniform;
@@ -61,7 +61,7 @@ const BATCH: usize = 64;
 const BATCH_RELIABLE: usize = 256;
 /// Images fetched out of the log at once.
 const FETCH: usize = 256;
-/// Images held at once: 32 MiB.
+/// Images held at once, 32 MiB at most.
 const CHUNK: usize = 8192;
 /// Longest run of home blocks read with one command: 512 KiB, or what the device takes.
 const READ_RUN: u64 = 128;
@@ -262,9 +262,9 @@ impl Replay {
     /// Puts all blocks together and checks them (P2). Few enough are kept for
     /// [`write`](Self::write). Drops the targets whose home needs no write (P4).
     pub fn check(&mut self, targets: &mut Vec<Target>) -> Result<Option<Images>, JournalError> {
-        let keep = targets.len() <= CHUNK;
+        let keep = targets.len() <= held(CHUNK, self.size);
         let mut kept = Vec::new();
-        for chunk in targets.chunks(CHUNK) {
+        for chunk in targets.chunks(held(CHUNK, self.size)) {
             let images = self.images(chunk)?;
             if keep {
                 kept = images;
@@ -285,7 +285,7 @@ impl Replay {
         match images {
             Some(images) => self.write_chunk(targets, &images)?,
             None => {
-                for chunk in targets.chunks(CHUNK) {
+                for chunk in targets.chunks(held(CHUNK, self.size)) {
                     let images = self.images(chunk)?;
                     self.complain()?;
                     self.write_chunk(chunk, &images)?;
@@ -335,7 +335,7 @@ impl Replay {
     /// The content of the blocks that the log knows by deltas only.
     pub fn images_from_home(&mut self, targets: &[Target]) -> Result<Images, JournalError> {
         let mut out = Images::new();
-        for chunk in targets.chunks(CHUNK) {
+        for chunk in targets.chunks(held(CHUNK, self.size)) {
             let images = self.images(chunk)?;
             self.complain()?;
             let pairs = chunk.iter().zip(images);

@@ -10,15 +10,16 @@ mod names;
 use crate::common::trees::{Tree, kernel_tree, our_tree, same_trees};
 use crate::common::{Image, check_ram, have_tools, made, options_of, said, tool, try_mount};
 use base::{BlockNo, Rng};
-use block::Class;
-use blockdev::write_block;
+use block::{Class, Queue};
+use blockdev::{Op, Piece, Request, Tap, write_block};
 use fscore::{FallocateMode, FileSystem};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use testkit::Brief;
 use testkit::image::done;
-use varve_ext4::Ext4;
 use varve_ext4::mkfs::{JournalSize, MkfsOptions};
+use varve_ext4::{Ext4, MountOptions};
 
 /// The sizes of this module.
 pub const SIZES: [u32; 4] = [8192, 16_384, 32_768, 65_536];
@@ -152,6 +153,40 @@ fn through_mke2fs(block_bytes: u32, features: &[&str], options: &str) {
     let again = try_mount(&ram, options).unwrap_or_else(|e| panic!("{what}: {e}"));
     same_trees(&our_plain_tree(&again), &after);
     image.end(&again, &ram);
+}
+
+/// Of a superblock only 4 KiB are written in place, because a device that may tear a larger write
+/// anywhere has no second copy of it (log_super-J1).
+#[test]
+fn superblocks_are_written_in_pieces_of_4_kib() {
+    for block_bytes in SIZES {
+        let ram = made(&MkfsOptions {
+            block_bytes,
+            ..options_of(mib_of(block_bytes))
+        });
+        let sizes = |request: &Request| match &request.op {
+            Op::Write {
+                lba,
+                pieces,
+                fua: true,
+            } => {
+                let of_log = |piece: &Piece| piece.class == Class::JournalSuperblock;
+                let own = lba.0 < 8 || pieces.iter().any(of_log);
+                own.then(|| pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>())
+            }
+            _ => None,
+        };
+        let tap = Arc::new(Tap::new(ram, sizes));
+        for n in 0..3 {
+            let queue = Queue::new(tap.clone());
+            let fs = Ext4::mount(queue, MountOptions::default()).expect("a volume");
+            fs.make(fs.root(), format!("file-{n}")).expect("room");
+            fs.unmount().expect("unmount");
+        }
+        let sizes: Vec<usize> = tap.take().into_iter().map(|passed| passed.note).collect();
+        assert!(sizes.len() >= 9, "of the volume and of the log: {sizes:?}");
+        assert!(sizes.iter().all(|&bytes| bytes == 4096), "{sizes:?}");
+    }
 }
 
 #[test]
