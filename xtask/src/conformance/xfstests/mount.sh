@@ -22,8 +22,11 @@ under_test() { [ "$1" = "$TEST_DEV" ] || [ "$1" = "$SCRATCH_DEV" ]; }
 is_ours() { [ "$(/bin/findmnt -rnc -M "$1" -o FSTYPE | tail -1)" = fuse.varve ]; }
 # The tests compare what is printed, and do not expect to be told of the transport.
 ours() {
-	"$VARVE" mount "$@" 2> >(sed '/: requests come over io_uring$/d' >&2)
-	exit
+	local said code
+	said=$("$VARVE" mount "$@" 2>&1)
+	code=$?
+	[ -z "$said" ] || echo "$said" | sed '/: requests come over io_uring$/d' >&2
+	exit $code
 }
 
 [ $plain = 1 ] || exec $real "${given[@]}"
