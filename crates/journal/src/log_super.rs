@@ -216,3 +216,27 @@ impl LogSuper {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_of_fast_commits_is_no_larger_than_a_recovery_reads() {
+        for (block_bytes, named, taken) in [
+            (4096, 2000, 2000),
+            (65_536, 1024, 1024),
+            (65_536, 1025, 256),
+            (4096, 40_000, 256),
+            (4096, 2, 256),
+        ] {
+            let mut sb = Superblock::new(block_bytes, 40_000, [0; 16]);
+            sb.set_fast_commit_blocks(named);
+            assert_eq!(
+                fast_blocks(&sb),
+                taken,
+                "{named} blocks of {block_bytes} bytes"
+            );
+        }
+    }
+}

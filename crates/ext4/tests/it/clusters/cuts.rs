@@ -1,8 +1,8 @@
 //! The crash argument of clusters and of atomic writes in them, at random cuts (see `data_path` and
 //! `atomic_writes`).
 
-use super::{KIB, clustered, cut_of, volume};
-use crate::common::{check_ram, made, mount, said};
+use super::{KIB, clustered, volume};
+use crate::common::{check_ram, fork, made, mount, said};
 use crate::data_path::{MIB, Tear, judge, life_of};
 use base::{Bytes, Time};
 use blockdev::Image;
@@ -120,7 +120,7 @@ fn a_hole_over_a_logged_block_is_logged_again() {
             "{options}: read too old"
         );
         fs.fsync(ino, false).expect("synced");
-        let cut = mount(&cut_of(&ram), options);
+        let cut = mount(&fork(&ram), options);
         assert!(
             cut.content(ino)[4096..12_288] == [3; 8192],
             "{options}: replayed too old"

@@ -6,14 +6,14 @@ mod cuts;
 mod loads;
 mod places;
 
-use crate::common::{Image, fork, made, options_of};
+use crate::common::{Image, made, options_of};
 use blockdev::Ram;
 use std::sync::Arc;
 use varve_ext4::mkfs::{JournalSize, MkfsOptions};
 
 const KIB: u32 = 1024;
 
-/// The options of a volume with clusters of `cluster` bytes, with as many inodes as one without.
+/// The options of a volume with clusters of `cluster` bytes, and a small log.
 fn clustered(mib: u64, cluster: u32) -> MkfsOptions {
     MkfsOptions {
         cluster_bytes: Some(cluster),
@@ -30,9 +30,4 @@ fn volume(mib: u64, cluster: u32) -> Arc<Ram> {
 fn theirs(mib: u64, cluster: u32) -> Image {
     let cluster = cluster.to_string();
     Image::new(mib, &["-O", "bigalloc", "-C", &cluster])
-}
-
-/// What a cut that loses nothing leaves.
-fn cut_of(ram: &Ram) -> Arc<Ram> {
-    fork(ram)
 }

@@ -1,7 +1,7 @@
 //! What a cluster of a file costs, and when it goes (cluster-C1 to cluster-C3, promise-B6).
 
-use super::{KIB, cut_of, volume};
-use crate::common::{check_ram, mount, said};
+use super::{KIB, volume};
+use crate::common::{check_ram, fork, mount, said};
 use base::Ino;
 use fscore::{Errno, FallocateMode, FileSystem};
 use std::sync::Arc;
@@ -211,7 +211,7 @@ fn a_cut_finds_the_counts_right() {
         if n % 8 == 7 {
             fs.fsync(ino, false).expect("synced");
             let held = fs.content(ino);
-            let cut = cut_of(&ram);
+            let cut = fork(&ram);
             let again = mount(&cut, "");
             assert!(again.content(ino) == held, "{n}");
             end(&cut, &again);
