@@ -56,7 +56,8 @@ fn collect(
 }
 
 impl crate::Ext4 {
-    /// Blocks that hold nodes of an inode's tree. The `tree` lock is held.
+    /// Blocks that hold nodes of an inode's tree. The `tree` lock is held. Leaves are not read, since
+    /// what lies above names them: a file written at random has hundreds, and each fsync asks.
     pub(crate) fn tree_blocks_of(&self, inode: &crate::Inode) -> FsResult<Vec<BlockNo>> {
         let mut blocks = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
@@ -65,15 +66,23 @@ impl crate::Ext4 {
         while let Some(depth) = level.first().map(|n| n.depth).filter(|&d| d > 0) {
             let mut below = Vec::new();
             for node in &level {
-                if let ExtentEntries::Index(index) = &node.entries {
-                    for record in index {
-                        // Damage may let several records point to one node, which would be visited
-                        // once for each of them.
-                        if !seen.insert(record.child) {
-                            let what = "two index records point to it".into();
-                            return Err(super::node::bad(inode.ino, record.child, what));
-                        }
-                        blocks.push(record.child);
+                let ExtentEntries::Index(index) = &node.entries else {
+                    continue;
+                };
+                for record in index {
+                    // Damage may let several records point to one node, which would be visited
+                    // once for each of them.
+                    if !seen.insert(record.child) {
+                        let what = "two index records point to it".into();
+                        return Err(super::node::bad(inode.ino, record.child, what));
+                    }
+                    self.check_range(
+                        record.child,
+                        1,
+                        format_args!("extent index of inode {}", inode.ino),
+                    )?;
+                    blocks.push(record.child);
+                    if depth > 1 {
                         below.push(self.read_node(inode, record.child, depth - 1)?);
                     }
                 }
