@@ -56,7 +56,7 @@ use crate::longest::Longest;
 use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
 use crate::space::{Reserve, Space};
-use crate::superblock::{backup_homes, block_size, folding, read_block, write_in_place};
+use crate::superblock::{backup_homes, block_size, folding, is_older, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, Latch, PageCache, ReserveOwner, SyncTimes};
@@ -419,14 +419,14 @@ fn backup_superblock(
         return Ok(None);
     }
     sb.set_group_of_copy(0);
-    // Not the backup of an older volume that another one was made over with the same UUID.
-    let same = |torn: &&Superblock| {
-        let shape = |sb: &Superblock| (sb.uuid(), sb.block_bytes(), sb.blocks_per_group());
-        shape(torn) == shape(&sb)
-    };
-    if let Some(torn) = torn.filter(same) {
-        follow(&mut sb, torn);
-        return Ok(Some(sb));
+    if let Some(torn) = torn {
+        if is_older(&sb, torn, queue.caps().sectors) {
+            return Ok(None);
+        }
+        if torn.uuid() == sb.uuid() {
+            follow(&mut sb, torn);
+            return Ok(Some(sb));
+        }
     }
     // By now this may be another volume, written over the remains of an old ext4.
     let own = has_own_descriptor(queue, &sb)? || has_own_log(queues, &sb)?;

@@ -2,6 +2,7 @@
 
 use super::groups;
 use crate::mkfs::common_shapes;
+use crate::superblock::is_older;
 use base::bytes::{get_le16, get_le32};
 use fscore::check::Reader;
 use ondisk::ext4::{GroupDesc, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
@@ -37,9 +38,13 @@ pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
     if LOG_SIZES.contains(&own.0) && (8..=8192 << own.0).contains(&own.1) {
         shapes.insert(0, own);
     }
+    let torn = Superblock::parse_torn(raw).ok();
+    let sectors = 2 * reader.in_blocks_of(1024).blocks();
+    let older = |sb: &Superblock| torn.as_ref().is_some_and(|t| is_older(sb, t, sectors));
     for (log, per_group) in shapes {
         for at in in_groups(log, per_group) {
-            if let Some(sb) = usable(reader, log, at, has_magic(raw)) {
+            let found = usable(reader, log, at, has_magic(raw));
+            if let Some(sb) = found.filter(|sb| !older(sb)) {
                 return Some(Backup { sb, block: at });
             }
         }

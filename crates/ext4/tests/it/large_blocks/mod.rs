@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use testkit::Brief;
 use testkit::image::done;
-use varve_ext4::mkfs::{JournalSize, MkfsOptions};
+use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 /// The sizes of this module.
@@ -186,6 +186,38 @@ fn superblocks_are_written_in_pieces_of_4_kib() {
         let sizes: Vec<usize> = tap.take().into_iter().map(|passed| passed.note).collect();
         assert!(sizes.len() >= 9, "of the volume and of the log: {sizes:?}");
         assert!(sizes.iter().all(|&bytes| bytes == 4096), "{sizes:?}");
+    }
+}
+
+/// A volume with large blocks has one group and no backup of its superblock. Where it was made over
+/// an older one, that one's backup and descriptors may still be there, and are none of its own.
+#[test]
+fn the_backup_of_an_older_shape_is_not_followed() {
+    let older = options_of(200);
+    for uuid in [older.uuid, [9; 16]] {
+        let newer = MkfsOptions {
+            block_bytes: 65_536,
+            journal: JournalSize::None,
+            uuid,
+            ..options_of(200)
+        };
+        let ram = made(&older);
+        let plan = mkfs::plan(&newer).expect("a volume");
+        // As a tool makes it that leaves what it does not need: ours wipes what lies there.
+        let queue = Queue::new(ram.clone());
+        plan.write(&queue, DeviceContent::Zeros).expect("written");
+        let image = ram.image();
+        let backup = &image[32_768 * 4096..][..1024];
+        assert_eq!(backup[56..58], [0x53, 0xEF], "the older backup is there");
+        let mut head = image[..4096].to_vec();
+        // The last byte of the checksum of the superblock.
+        head[1024 + 1023] ^= 1;
+        write_block(&*ram, BlockNo(0).lba(), Class::Home, head.into()).expect("in range");
+        let refused = try_mount(&ram, "").err();
+        let e = refused.expect("nothing tells what the volume is");
+        assert!(e.to_string().contains("superblock"), "{e}");
+        let words = said(&check_ram(&ram));
+        assert!(words.contains("no backup is left"), "{words}");
     }
 }
 
