@@ -139,6 +139,8 @@ mutants! {
     FastNoClear = "fast-no-clear", H(38);
     /// A fast commit tells of what an orphan was, or of a file whose truncation is half done.
     FastTellsOrphans = "fast-tells-orphans", H(38);
+    /// A fast commit of whose replay the log or the volume may have no room.
+    FastWithoutRoom = "fast-without-room", H(38);
     /// An I/O scheduler tells the end of a write that still waits, so a flush passes the write.
     SchedulerPassesFlush = "scheduler-passes-flush", H(28);
     /// An I/O scheduler sends a request past one that waits and shares a sector with it.

@@ -6,7 +6,8 @@
 //!
 //! - U1 what a tag says of an inode counts from the tag's place in the row on: fields by `Inode`,
 //!   links by names, blocks by ranges. The replay carries out the state that the whole row leads
-//!   to; names are added and removed in the order of the row.
+//!   to: all names that go are removed first, and those that come are added in the order of the
+//!   row, in which they had room in their directories.
 //! - U2 all blocks that change hands are freed before any is taken, and those that the tags name
 //!   are taken before the allocator gives out blocks for nodes and directories: nothing is used
 //!   twice.

@@ -194,6 +194,11 @@ impl Space {
         state.usable + state.pending
     }
 
+    /// Free blocks that no commit has to end before they are taken, promised ones included.
+    pub fn on_disk_now(&self) -> u64 {
+        self.state.lock().usable
+    }
+
     /// Promised blocks: 0 when nothing is delayed and nothing under way.
     pub fn promised(&self) -> u64 {
         self.state.lock().promised

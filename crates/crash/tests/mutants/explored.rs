@@ -520,6 +520,10 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
         "ext4: the area holds a fast commit when the volume is mounted; that of a fresh volume holds zeros",
     ),
     (
+        Mutant::FastWithoutRoom,
+        "ext4: a volume and a directory that are full to the last block and the last name",
+    ),
+    (
         Mutant::FastTellsOrphans,
         "ext4: an orphan that is on the medium has to end, and no operation of a script closes a file",
     ),

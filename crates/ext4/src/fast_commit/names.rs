@@ -23,6 +23,8 @@ struct Name {
     /// case can that differ from how the row spells it.
     old_text: Vec<u8>,
     text: Vec<u8>,
+    /// When the row added it last, among all names.
+    came: usize,
 }
 
 impl Name {
@@ -74,6 +76,8 @@ impl Replay<'_> {
 #[derive(Default)]
 pub(super) struct Names {
     all: BTreeMap<Ino, BTreeMap<Vec<u8>, Name>>,
+    /// Names that were added so far.
+    added: usize,
 }
 
 /// A name that is removed or added.
@@ -93,6 +97,8 @@ impl Names {
         key: Vec<u8>,
         there: impl FnOnce() -> FsResult<There>,
     ) -> FsResult<()> {
+        self.added += 1;
+        let came = self.added;
         let of = self.entry(name, key, there)?;
         match of.after {
             Some(other) if other != name.ino => Err(wrong(format!(
@@ -103,6 +109,7 @@ impl Names {
             Some(_) => Ok(()),
             None => {
                 of.after = Some(name.ino);
+                of.came = came;
                 of.text.clone_from(&name.name);
                 Ok(())
             }
@@ -149,6 +156,7 @@ impl Names {
                     after: before,
                     text: old_text.clone(),
                     old_text,
+                    came: 0,
                 },
             );
         }
@@ -165,28 +173,33 @@ impl Names {
             let ino = name.before.filter(|&ino| !name.keeps(ino) || is_new(ino))?;
             Some((ino, &name.old_text))
         })
+        .map(|(_, change)| change)
     }
 
-    /// The names that the row adds.
+    /// The names that the row adds, in the order of the row: in that order they had room in their
+    /// directories, while in another one a short name may take the place that a long one needs.
     pub fn come<'a>(
         &'a self,
         is_new: impl Fn(Ino) -> bool + 'a,
     ) -> impl Iterator<Item = Change<'a>> {
-        self.changes(move |name| {
+        let changes = self.changes(move |name| {
             let ino = name.after.filter(|&ino| !name.keeps(ino) || is_new(ino))?;
             Some((ino, &name.text))
-        })
+        });
+        let mut changes: Vec<_> = changes.collect();
+        changes.sort_by_key(|(came, _)| *came);
+        changes.into_iter().map(|(_, change)| change)
     }
 
     fn changes<'a>(
         &'a self,
         which: impl Fn(&Name) -> Option<(Ino, &Vec<u8>)> + 'a,
-    ) -> impl Iterator<Item = Change<'a>> {
+    ) -> impl Iterator<Item = (usize, Change<'a>)> {
         let all = self.all.iter();
         let all = all.flat_map(|(&parent, names)| names.values().map(move |of| (parent, of)));
         all.filter_map(move |(parent, of)| {
             let (ino, name) = which(of)?;
-            Some(Change { parent, name, ino })
+            Some((of.came, Change { parent, name, ino }))
         })
     }
 

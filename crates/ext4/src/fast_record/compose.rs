@@ -1,10 +1,10 @@
 //! From notes to the blocks of one fast commit.
 
-use super::notes::{Named, Notes};
+use super::notes::{Claims, Named, Notes};
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::map::Span;
-use base::{Bytes, Ino, Mutant, cost};
+use base::{BlockNo, Bytes, Ino, Mutant, cost};
 use fscore::FsResult;
 use journal::{FastBug, FastStart};
 use ondisk::ext4::{Extent, FastCommitTag, FastCommitWriter, INODE_BYTES_OLD};
@@ -28,10 +28,16 @@ impl Ext4 {
             fs: self,
             writer: FastCommitWriter::new(start.block_bytes, start.tid, start.head),
             room: start.room,
-            spare: start.spare,
+            claims: self.fast.claims(start.tid),
         };
         // An error of reading shows again in the full commit, or where the block is needed.
-        let blocks = row.compose(notes).ok().flatten()?;
+        let (blocks, claims) = row.compose(notes).ok().flatten()?;
+        let has_room =
+            claims.images() <= start.spare && claims.blocks() <= self.space.on_disk_now();
+        if !has_room && !rt::mutant(Mutant::FastWithoutRoom) {
+            return None;
+        }
+        self.fast.claim(start.tid, claims);
         rt::charge_each(cost::journal::COALITION_PART, blocks.len() as u64);
         Some(blocks)
     }
@@ -42,16 +48,18 @@ struct Row<'f> {
     fs: &'f Ext4,
     writer: FastCommitWriter,
     room: usize,
-    spare: u32,
+    claims: Claims,
 }
 
 impl Row<'_> {
-    /// fast_record-B4. `None` if the area has no room for it.
-    fn compose(mut self, mut notes: Notes) -> FsResult<Option<Vec<Bytes>>> {
+    /// fast_record-B4, and what a replay may need (fast_record-B7). `None` if the area has no room
+    /// for it, or it cannot be told.
+    fn compose(mut self, mut notes: Notes) -> FsResult<Option<(Vec<Bytes>, Claims)>> {
         if !self.leave_out_dead(&mut notes)? {
             return Ok(None);
         }
         for (what, name) in notes.names {
+            self.claims.name(name.parent, what != Named::Unlink);
             if what == Named::Create {
                 let inode = self.fs.inode(name.ino)?;
                 match self.fs.fast_mistake(FastBug::OldAttributes) {
@@ -66,7 +74,8 @@ impl Row<'_> {
         }
         for (ino, ranges) in notes.inodes {
             let inode = self.fs.inode(ino)?;
-            if !ranges.is_empty() && !self.spare_for(&inode)? {
+            let known = inode.core().disk.xattr_block() == BlockNo(0);
+            if !known || !ranges.is_empty() && !self.claim_mapping(&inode)? {
                 return Ok(None);
             }
             self.blocks(&inode, ranges)?;
@@ -76,11 +85,13 @@ impl Row<'_> {
             }
         }
         let blocks = self.writer.finish();
-        Ok(Some(blocks.into_iter().map(Bytes::from).collect()))
+        let blocks = blocks.into_iter().map(Bytes::from).collect();
+        Ok(Some((blocks, self.claims)))
     }
 
-    /// fast_record-B7: false if the log has no room for a replay of this file's mapping.
-    fn spare_for(&mut self, inode: &Arc<Inode>) -> FsResult<bool> {
+    /// fast_record-B7: claims what a replay of this file's mapping may need. False if that is
+    /// better a full commit.
+    fn claim_mapping(&mut self, inode: &Arc<Inode>) -> FsResult<bool> {
         if !inode.core().has_extents() {
             return Ok(true);
         }
@@ -100,10 +111,11 @@ impl Row<'_> {
         let groups: BTreeSet<u32> = spans.flatten().collect();
         // A node, and bitmap and descriptor where it was and where it will be; bitmap and
         // descriptor of each group that has data.
-        let most = 5 * nodes + 2 * groups.len();
-        let left = self.spare.checked_sub(most as u32);
-        self.spare = left.unwrap_or(0);
-        Ok(left.is_some())
+        let images = 5 * nodes + 2 * groups.len();
+        // The new tree may have its nodes cut in other places.
+        let blocks = nodes + 1;
+        self.claims.mapping(inode.ino, images as u32, blocks as u32);
+        Ok(true)
     }
 
     /// fast_record-B5, for inodes without a name that are still open; what they are does not

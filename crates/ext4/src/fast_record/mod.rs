@@ -5,13 +5,15 @@
 //! - B1 (told or refused): a handle that has changed something tells of all of it before it ends,
 //!   or its transaction is committed in full. Nobody has to remember to refuse: what does not tell
 //!   is refused ([`Tx::told`](crate::tx::Tx)).
-//! - B2 (what can be told): new files, pipes and sockets; names of inodes other than directories,
+//! - B2 (what can be told): new files; names of inodes other than directories,
 //!   and fields of such inodes; blocks that are mapped by extents. Refused as in Linux are extended
 //!   attributes, renames of directories, exchanges, shifted ranges, flags, and data in the journal.
 //!   Refused beyond that is what Linux tells, and what its replay or that of e2fsck then loses:
 //!   directories that come or go (the link count of the one above), attributes of directories,
-//!   symbolic links and device nodes, files whose content lies in the inode, and links to files
-//!   that were made without a name.
+//!   new pipes, sockets, symbolic links and device nodes (for an inode without extents its replay
+//!   keeps the block area that the number's last owner had), fields of an inode with a block of
+//!   attributes (which its replay does not count), files whose content lies in the inode, and links
+//!   to files that were made without a name.
 //! - B3 (content): the row holds the fields of an inode, and where its blocks are, as they are when
 //!   it is composed. No handle is open then (fast-W1), so they are those that the last handle left.
 //! - B4 (order): names stand in the order in which they came and went, and inodes behind all names,
@@ -26,8 +28,11 @@
 //!   fields would cut the chain that runs through deletion times, and a replayed inode would have a
 //!   number that stands for an orphan. For the same reason no fields are told of a file whose
 //!   truncation has begun and not ended: nothing at home would finish it.
-//! - B7 (room): a replay frees and maps all blocks of a file whose mapping a row changes. What that
-//!   may change beyond the transaction itself has to fit the log (fast-W10). A file whose last name
+//! - B7 (room): a replay frees and maps all blocks of a file whose mapping a row changes, and puts
+//!   names where it finds room, which need not be where they are. What that may change beyond the
+//!   transaction itself has to fit the log (fast-W10), and what that may take has to be free on the
+//!   volume. Both hold for all fast commits of a transaction together, because one replay carries
+//!   them all out ([`Claims`](notes::Claims)). A file whose last name
 //!   goes is left out of this, though its replay may free more than any log holds: where there is
 //!   no room for that, recovery puts it on the list of orphans (fast_commit-U5). That changes no
 //!   more than the transaction has, which made it an orphan as well. Linux and e2fsck log no
@@ -81,9 +86,8 @@ impl Ext4 {
         }
         Ok(match inode.kind()? {
             FileKind::File => self.can_tell(inode),
-            FileKind::Fifo | FileKind::Socket => true,
             FileKind::Dir => self.fast_mistake(FastBug::NewDirectory),
-            FileKind::Symlink | FileKind::Char | FileKind::Block => false,
+            _ => false,
         })
     }
 

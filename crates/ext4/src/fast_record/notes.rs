@@ -3,7 +3,7 @@
 use base::{Ino, Mutant, Tid};
 use ondisk::ext4::{FastCommitName, FastCommitTag};
 use rt::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Names and inodes that are kept. An area of the usual size holds no more; a transaction with more
@@ -86,13 +86,76 @@ impl Notes {
     }
 }
 
+/// What a replay of all fast commits of one transaction may need at most beyond what the
+/// transaction has changed (fast_record-B7).
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Claims {
+    /// Images and free blocks for the mapping of each file that was told, which counts once.
+    mappings: BTreeMap<Ino, (u32, u32)>,
+    /// Directories that have got names, which may begin an index and a tree of extents.
+    dirs: BTreeSet<Ino>,
+    added: u32,
+    removed: u32,
+}
+
+/// Blocks that a new name takes at most: its leaf is split, and so may be a node of the index and
+/// one of the directory's extents above.
+const BLOCKS_PER_NAME: u32 = 3;
+/// Blocks that the first new name of a directory takes besides: levels that begin.
+const BLOCKS_PER_DIR: u32 = 4;
+/// Images of a name that comes: its leaf, the two nodes above, and each block that it takes with a
+/// bitmap and a descriptor.
+const IMAGES_PER_NAME: u32 = 3 + 3 * BLOCKS_PER_NAME;
+
+impl Claims {
+    /// A name comes (`adds`) or goes.
+    pub fn name(&mut self, dir: Ino, adds: bool) {
+        if adds {
+            self.dirs.insert(dir);
+            self.added += 1;
+        } else {
+            self.removed += 1;
+        }
+    }
+
+    /// The mapping of a file is told: a replay logs so many images, and takes so many blocks
+    /// besides those that the file has.
+    pub fn mapping(&mut self, ino: Ino, images: u32, blocks: u32) {
+        self.mappings.insert(ino, (images, blocks));
+    }
+
+    /// Blocks of the log (fast-W10).
+    pub fn images(&self) -> u32 {
+        let mappings: u32 = self.mappings.values().map(|(images, _)| images).sum();
+        let dirs = 3 * BLOCKS_PER_DIR * self.dirs.len() as u32;
+        mappings + dirs + IMAGES_PER_NAME * self.added + self.removed
+    }
+
+    /// Free blocks of the volume.
+    pub fn blocks(&self) -> u64 {
+        let mappings: u32 = self.mappings.values().map(|(_, blocks)| blocks).sum();
+        let dirs = BLOCKS_PER_DIR * self.dirs.len() as u32;
+        u64::from(mappings + dirs + BLOCKS_PER_NAME * self.added)
+    }
+}
+
 /// The notes of a volume; none are taken if its scheme has no fast commits.
-pub(crate) struct FastNotes(Option<Mutex<Notes>>);
+pub(crate) struct FastNotes(Option<Mutex<Kept>>);
+
+/// Notes, and what fast commits of the same transaction have claimed.
+struct Kept {
+    notes: Notes,
+    claims: (Tid, Claims),
+}
 
 impl FastNotes {
     /// Notes for a mount with (`on`) or without fast commits.
     pub fn new(on: bool) -> FastNotes {
-        FastNotes(on.then(|| Mutex::named("fast commit notes", Notes::new(Tid(0)))))
+        let kept = || Kept {
+            notes: Notes::new(Tid(0)),
+            claims: (Tid(0), Claims::default()),
+        };
+        FastNotes(on.then(|| Mutex::named("fast commit notes", kept())))
     }
 
     /// True if fast commits are written.
@@ -104,12 +167,12 @@ impl FastNotes {
     /// use, because that one is being committed in full.
     fn with(&self, tid: Tid, change: impl FnOnce(&mut Notes)) {
         let Some(notes) = &self.0 else { return };
-        let mut notes = notes.lock();
+        let notes = &mut notes.lock().notes;
         if notes.tid != tid {
             *notes = Notes::new(tid);
         }
         if !notes.refused {
-            change(&mut notes);
+            change(notes);
             notes.bound();
         }
     }
@@ -148,12 +211,26 @@ impl FastNotes {
     /// Takes the notes of `tid`. `None`: something was not told; that is said once, because the
     /// journal makes no fast commit of `tid` any more (fast-W6).
     pub(super) fn take(&self, tid: Tid) -> Option<Notes> {
-        let mut notes = self.0.as_ref()?.lock();
+        let notes = &mut self.0.as_ref()?.lock().notes;
         if notes.tid != tid {
             return Some(Notes::new(tid));
         }
-        let taken = std::mem::replace(&mut *notes, Notes::new(tid));
+        let taken = std::mem::replace(notes, Notes::new(tid));
         (!taken.refused).then_some(taken)
+    }
+
+    /// What the fast commits of `tid` so far have claimed.
+    pub(super) fn claims(&self, tid: Tid) -> Claims {
+        let kept = self.0.as_ref().map(Mutex::lock);
+        let kept = kept.filter(|kept| kept.claims.0 == tid);
+        kept.map(|kept| kept.claims.1.clone()).unwrap_or_default()
+    }
+
+    /// Keeps what they claim with the next one.
+    pub(super) fn claim(&self, tid: Tid, claims: Claims) {
+        if let Some(kept) = &self.0 {
+            kept.lock().claims = (tid, claims);
+        }
     }
 }
 

@@ -234,6 +234,58 @@ fn fast_tells_orphans_of_truncations() {
     notices(Mutant::FastTellsOrphans, what, &volume, half_cut);
 }
 
+/// Names of so many bytes take so much of a directory's block.
+const LONG: (usize, usize) = (104, 112);
+const SHORT: (usize, usize) = (44, 52);
+
+fn named(letter: char, (len, _): (usize, usize)) -> String {
+    std::iter::repeat_n(letter, len).collect()
+}
+
+/// fast_record-B7, fast_record-B5: the root's block and the volume are full. What is told of the
+/// names that come lacks the short life of one that made them fit where they are.
+fn full_directory(stage: &Stage) {
+    let free = base::BLOCK_BYTES - 12 - (12 + 12 + 20);
+    stage.make(&named('A', LONG));
+    stage.make(&named('B', SHORT));
+    let rest = free - LONG.1 - SHORT.1;
+    for n in 0..rest / LONG.1 {
+        stage.make(&format!("{n:0>104}"));
+    }
+    let last = rest % LONG.1 / 4 * 4;
+    stage.make(&named('C', (last - 8, last)));
+    let (names, fill) = ([named('A', LONG), named('B', SHORT)], &stage.fs);
+    for name in names {
+        fill.unlink(fill.root(), name.as_bytes()).expect("there");
+    }
+    // A file of the superuser, who may use all.
+    let ballast = fill.lookup(fill.root(), &vec![b'0'; 104]).expect("there");
+    let (mut at, mut step) = (0, 1 << 20);
+    while step >= base::BLOCK_BYTES {
+        match fill.write(ballast.ino, at, &vec![7; step]) {
+            Ok(n) => at += n as u64,
+            Err(_) => step /= 2,
+        }
+    }
+    stage.sync();
+    // It takes the place of A for a while, and so the next one that of B.
+    let short_life = named('s', LONG);
+    stage.make(&short_life);
+    let early = stage.make(&named('b', SHORT));
+    let gone = fill.unlink(fill.root(), short_life.as_bytes());
+    gone.expect("there");
+    stage.make(&named('a', LONG));
+    assert_eq!(fill.getattr(fill.root()).expect("there").size, 4096);
+    stage.fsync(early, "names in a full directory of a full volume");
+}
+
+#[test]
+fn fast_without_room() {
+    let volume = new_volume_for(MOUNT, MIB);
+    let what = "a full directory";
+    notices(Mutant::FastWithoutRoom, what, &volume, full_directory);
+}
+
 fn opened_to_all(stage: &Stage) {
     let first = stage.make("first");
     stage.sync();
