@@ -9,6 +9,7 @@
 
 mod initrd;
 mod qemu;
+mod unpacked;
 mod user_mode;
 
 use crate::Guest;

@@ -8,7 +8,7 @@
 //! `vhost-user-blk` device, and the guest's memory is shared with the server; where that server
 //! goes, QEMU looks for another one at the same socket each second, and the guest's requests wait.
 
-use super::{Disk, initrd};
+use super::{Disk, initrd, unpacked};
 use crate::modules::{self, Place};
 use std::fs::{self, File};
 use std::io;
@@ -85,7 +85,7 @@ impl Machine {
                 "console=ttyS0 quiet panic=-1 edd=off mitigations=off",
             ])
             .arg("-kernel")
-            .arg(&self.kernel)
+            .arg(unpacked::path(&self.kernel))
             .arg("-initrd")
             .arg(&initrd)
             .args(share(
