@@ -7,7 +7,7 @@ use super::stamp::{self, NOBODY, Stamp};
 use crate::CrashError;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use blockdev::{Adversary, BlockDevice, Caps, Clock, Image, Modelled, SpecDisk};
-use rig::{AnyModel, Config, Media, Scheme};
+use rig::{AnyModel, Config, FreshVolume, Media, Scheme};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -197,7 +197,11 @@ pub(super) fn stale_block() -> Bytes {
 
 /// The blocks of a fresh volume that are free, so that their content means nothing.
 pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, CrashError> {
-    let fresh = config.fresh_volume()?;
+    Ok(free_of(config, &config.fresh_volume()?))
+}
+
+/// The blocks that are free in `fresh`, which is a fresh volume of `config`.
+fn free_of(config: &Config, fresh: &FreshVolume) -> Vec<BlockNo> {
     let blocks = config.bytes / BLOCK_BYTES as u64;
     let zeroed = |n: u64| {
         fresh
@@ -207,13 +211,13 @@ pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, CrashError> {
     };
     let used: std::collections::BTreeSet<BlockNo> = fresh.blocks.iter().map(|(n, _)| *n).collect();
     let free = (0..blocks).filter(|n| !zeroed(*n)).map(BlockNo);
-    Ok(free.filter(|n| !used.contains(n)).collect())
+    free.filter(|n| !used.contains(n)).collect()
 }
 
 fn fresh_image(config: &Config) -> Result<Image, CrashError> {
     let fresh = config.fresh_volume()?;
     let mut image = Image::new();
-    let free = free_blocks(config)?;
+    let free = free_of(config, &fresh);
     image.set_blocks(free.iter().map(|n| n.0), &stale_block());
     for (block, bytes) in fresh.blocks {
         image.set_block(block.0, bytes);

@@ -267,7 +267,11 @@ impl Image<'_> {
             put_le32(inode.block_area_mut(), 4 * n, *word);
         }
         for (block, pointers) in &map.pointers {
-            let bytes = pointers.iter().flat_map(|p| p.to_le_bytes()).collect();
+            let mut bytes = vec![0; 4 * pointers.len()];
+            // Most point nowhere.
+            for (n, pointer) in pointers.iter().enumerate().filter(|(_, p)| **p != 0) {
+                put_le32(&mut bytes, 4 * n, *pointer);
+            }
             self.blocks.insert((*block).into(), bytes);
         }
         let data: u64 = map.runs().iter().map(|(_, len)| len).sum();
