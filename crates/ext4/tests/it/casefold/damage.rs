@@ -1,12 +1,13 @@
 //! Damage of directories without regard to case, beside e2fsck.
 
-use super::{folded_dir, image};
+use super::image;
 use crate::common::{Image, check_ram, have_tools, mount, said, tool};
 use blockdev::Ram;
 use fscore::FileSystem;
 use ondisk::ext4::{SUPERBLOCK_AT, Superblock};
 use std::sync::Arc;
 use testkit::Brief;
+use testkit::casefold::folded_dir;
 
 /// e2fsck's exit code for the image as it is.
 fn e2fsck(image: &Image) -> (bool, String) {
@@ -42,7 +43,7 @@ fn hashes_of_folded_names_are_checked() {
     let image = image("");
     let (ram, fs) = image.mount("");
     let plain = fs.dir("plain");
-    let folded = folded_dir(&fs, "folded");
+    let folded = folded_dir(&*fs, "folded");
     for n in 0..400 {
         for dir in [plain, folded] {
             fs.make(dir, format!("A NAME IN CAPITALS {n:080}"))
