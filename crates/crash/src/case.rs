@@ -68,6 +68,7 @@ struct Formatted {
     ring: Option<Option<u32>>,
     /// Bytes of a block; `None`: 4096.
     block_bytes: Option<u32>,
+    casefold: bool,
 }
 
 /// A case, ready to run.
@@ -108,6 +109,7 @@ impl Case {
         if let Some(promises) = self.device.strip_prefix("spec:") {
             let promises: Promises = promises.parse().map_err(check)?;
             self.set_blocks(&mut stack, promises.block_bytes)?;
+            stack.casefold = promises.casefold;
         }
         let target = match self.device.strip_prefix("spec:") {
             Some(promises) => {
@@ -181,6 +183,7 @@ impl Case {
             cluster: stack.cluster_bytes,
             ring,
             block_bytes: stack.block_bytes,
+            casefold: stack.casefold,
         };
         let key = (stack.fs, formatted, profile);
         if !volumes.0.contains_key(&key) {

@@ -33,6 +33,7 @@ pub mod joined;
 mod judge;
 mod loss;
 pub mod model;
+mod names;
 pub mod nand;
 pub mod ops;
 pub mod oracle;

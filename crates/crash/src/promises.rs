@@ -30,6 +30,8 @@ pub struct Promises {
     pub remap: Option<u32>,
     /// Bytes of a block of an ext4 on it; `None`: 4096.
     pub block_bytes: Option<u32>,
+    /// Case does not count in the names of the tasks (feature `casefold`).
+    pub casefold: bool,
     /// The area of fast commits holds those of an earlier life when the volume is made.
     pub used_area: bool,
 }
@@ -52,7 +54,7 @@ const REMAP_PAIRS: u32 = 16 * 1024;
 const NAMES: &str = "emmc, emmc-any, emmc-plain, nvme, ufs, disk";
 const KEYS: &str = "cache=on|off, reliable=enhanced|legacy|absent, wr_rel_set=on|off, pack=prefix|any-subset|none, sector=512|4096, \
                     order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384|65536, area=blank|used, \
-                    block=1024|2048|4096|8192|16384|32768|65536";
+                    block=1024|2048|4096|8192|16384|32768|65536, names=case|folded";
 
 impl Promises {
     /// The promises that a name stands for.
@@ -91,6 +93,7 @@ impl Promises {
             whole_sectors,
             remap: None,
             block_bytes: None,
+            casefold: false,
             used_area: false,
         })
     }
@@ -121,6 +124,8 @@ impl Promises {
             ("order", "barrier") => cell.order = CacheOrder::Barrier,
             ("area", "blank") => self.used_area = false,
             ("area", "used") => self.used_area = true,
+            ("names", "case") => self.casefold = false,
+            ("names", "folded") => self.casefold = true,
             ("remap", "none") => self.remap = None,
             ("remap", "512" | "4096" | "16384" | "65536") => self.remap = value.parse().ok(),
             ("block", _) => {

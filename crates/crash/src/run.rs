@@ -5,6 +5,7 @@
 
 use super::device::{Disk, Remains, Volume};
 use super::model::{DIR_PERM, FILE_PERM, State};
+use super::names::Names;
 use super::ops::{Mix, Op, Stress};
 use super::stamp::FileId;
 use super::{CrashConfig, Script, full};
@@ -318,6 +319,7 @@ pub(super) fn run_on(
             vfs: vfs.clone(),
             logs: logs.clone(),
             state: State::new(number),
+            names: Names::of(vfs),
             held: None,
             full: script.free().is_some(),
         };
@@ -341,6 +343,7 @@ struct Task {
     vfs: Arc<Vfs>,
     logs: Arc<Mutex<Vec<TaskLog>>>,
     state: State,
+    names: Names,
     held: Option<File>,
     /// The volume is nearly full, so operations may be refused.
     full: bool,
@@ -409,8 +412,14 @@ impl Task {
         f(&mut self.logs.lock()[self.number])
     }
 
+    /// Where a name of the script is, in a spelling of its own if case does not count.
     fn path(&self, path: &str) -> String {
-        format!("/t{}{path}", self.number)
+        format!("/t{}{}", self.number, self.names.asked(path))
+    }
+
+    /// Where a name is made: it stands as the script spells it, which the judge looks for.
+    fn new_path(&self, path: &str) -> String {
+        format!("/t{}{}", self.number, self.names.made(path))
     }
 
     fn step(&mut self, op: Op) -> Result<(), CrashError> {
@@ -463,20 +472,24 @@ impl Task {
     fn carry_out(&mut self, op: &Op) -> FsResult<Outcome> {
         let vfs = &self.vfs;
         let path = |p: &str| self.path(p);
+        let new_path = |p: &str| self.new_path(p);
         match op {
             Op::Create(p) => {
                 let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
-                let file = vfs.open(path(p), flags, FILE_PERM)?;
+                let file = vfs.open(new_path(p), flags, FILE_PERM)?;
                 let attr = file.stat();
                 file.close()?;
                 return attr.map(|a| Outcome::Done(Some((a.ino, a.generation))));
             }
             Op::Mkdir(p) => {
-                let attr = vfs.mkdir(path(p), DIR_PERM)?;
+                let attr = vfs.mkdir(new_path(p), DIR_PERM)?;
+                if p.is_empty() {
+                    self.names.begin(vfs, attr.ino)?;
+                }
                 return Ok(Outcome::Done(Some((attr.ino, attr.generation))));
             }
             Op::Symlink { target, to } => {
-                let attr = vfs.symlink(target, path(to))?;
+                let attr = vfs.symlink(target, new_path(to))?;
                 return Ok(Outcome::Done(Some((attr.ino, attr.generation))));
             }
             Op::Write {
@@ -507,9 +520,9 @@ impl Task {
             Op::RemoveXattr { path: p, name } => {
                 vfs.removexattr(path(p), format!("user.{name}"))?;
             }
-            Op::Rename { from, to } => vfs.rename(path(from), path(to), RenameMode::Replace)?,
+            Op::Rename { from, to } => vfs.rename(path(from), new_path(to), RenameMode::Replace)?,
             Op::Link { from, to } => {
-                vfs.link(path(from), path(to))?;
+                vfs.link(path(from), new_path(to))?;
             }
             Op::Unlink(p) => vfs.unlink(path(p))?,
             Op::Rmdir(p) => vfs.rmdir(path(p))?,

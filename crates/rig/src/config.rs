@@ -56,6 +56,10 @@ pub struct Config {
     /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode_bytes: Option<u32>,
+    /// Directories may compare names without regard to case (feature `casefold`); none does until
+    /// its flag is set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub casefold: bool,
     /// Bytes of a cluster of ext4 (feature `bigalloc`); `None`: blocks are allocated one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_bytes: Option<u32>,
@@ -151,6 +155,7 @@ impl Config {
             block_bytes: None,
             blocks_per_group: None,
             inode_bytes: None,
+            casefold: false,
             cluster_bytes: None,
             journal_blocks: None,
             data: Data::Ordered,
@@ -372,6 +377,7 @@ impl Config {
         let (uuid, _) = identity(self.seed);
         f2fs::mkfs::Options {
             journal: self.f2fs_journal(),
+            casefold: self.casefold,
             ..f2fs::mkfs::Options::new(self.bytes, uuid, MADE_AT)
         }
     }
@@ -390,6 +396,7 @@ impl Config {
         };
         options.block_bytes = self.block_bytes.unwrap_or(options.block_bytes);
         options.cluster_bytes = self.cluster_bytes;
+        options.casefold = self.casefold;
         options.blocks_per_group = self.blocks_per_group;
         options.inode_bytes = self.inode_bytes.unwrap_or(options.inode_bytes);
         options.fast_commits = self.scheme.journal().is_some_and(|s| s.is_fast());

@@ -34,6 +34,12 @@ const REACH: Reach = Reach {
     nested: 1,
     nested_one_in: 8,
 };
+/// A part of the states at each cut, for what has a long form.
+const SHORT: Reach = Reach {
+    states_max: 32,
+    nested_one_in: 16,
+    ..REACH
+};
 
 #[test]
 fn a_small_mix_keeps_its_promises_under_every_preset() {
@@ -94,6 +100,36 @@ fn large_blocks_keep_their_promises_under_every_preset() {
     assert!(explored.violations > 0, "the control shows no damage");
 }
 
+/// Where case does not count, each name is asked for in another spelling than it was made in
+/// (casefold-N1), and a cut leaves no more than elsewhere.
+#[test]
+fn names_in_any_spelling_keep_their_promises() {
+    let mut volumes = Volumes::default();
+    let folded = |scheme: &str, seed| Case {
+        device: "spec:emmc,names=folded".into(),
+        ..case(scheme, "mix:tasks=2,ops=12,stress=names", seed)
+    };
+    for scheme in [
+        "jbd2",
+        "fast-commit",
+        "emmc-paper",
+        "f2fsj",
+        "checkpoint-60",
+    ] {
+        let case = folded(scheme, 3);
+        let setup = case.setup(&mut volumes).unwrap();
+        assert!(setup.volume.config().casefold);
+        let explored = explore(&setup, &SHORT, BATCH, &mut |_| {}).unwrap();
+        assert_eq!(explored.failure, None, "{case}");
+        assert!(explored.judged > 20, "{case}: {explored:?}");
+        let findings = &explored.findings;
+        assert!(findings.is_empty(), "{case}: {findings:?}");
+    }
+    let setup = folded("none", 3).setup(&mut volumes).unwrap();
+    let explored = explore(&setup, &SHORT, BATCH, &mut |_| {}).unwrap();
+    assert!(explored.violations > 0, "the control shows no damage");
+}
+
 /// An F2FS has blocks of 4 KiB, and no others are made in silence.
 #[test]
 fn an_f2fs_with_other_blocks_is_refused_by_name() {
@@ -127,12 +163,22 @@ fn a_case_is_the_same_whatever_ran_before() {
 /// judge it. `none` is the run without a scheduler, cut by cut.
 #[test]
 fn a_small_mix_keeps_its_promises_under_every_scheduler() {
+    under_every_scheduler(&SHORT);
+}
+
+#[test]
+#[ignore = "a minute: up to 256 states of each cut"]
+fn a_small_mix_keeps_its_promises_under_every_scheduler_for_long() {
+    under_every_scheduler(&REACH);
+}
+
+fn under_every_scheduler(reach: &Reach) {
     let mut volumes = Volumes::default();
     let mut explored = |scheme: &str, scheduler| {
         let mut case = case(scheme, "mix:tasks=3,ops=12,stress=swarm", 1);
         case.scheduler = scheduler;
         let setup = case.setup(&mut volumes).unwrap();
-        explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap()
+        explore(&setup, reach, BATCH, &mut |_| {}).unwrap()
     };
     for scheme in ["jbd2", "emmc-paper", "f2fsj"] {
         let plain = explored(scheme, None);
@@ -180,6 +226,16 @@ fn a_small_mix_keeps_its_promises_on_ext3() {
 /// the orphan file; recovery is cut, too.
 #[test]
 fn orphans_in_the_orphan_file_keep_the_promises() {
+    with_orphans(&SHORT);
+}
+
+#[test]
+#[ignore = "half a minute: up to 256 states of each cut"]
+fn orphans_in_the_orphan_file_keep_the_promises_for_long() {
+    with_orphans(&REACH);
+}
+
+fn with_orphans(reach: &Reach) {
     let task = |n: u64| {
         let path = |k: u64| format!("/t{n}f{k}");
         let round = |k: u64| {
@@ -212,11 +268,7 @@ fn orphans_in_the_orphan_file_keep_the_promises() {
         setup.subject = Box::new(Files {
             script: Script::Fixed((0..3).map(task).collect()),
         });
-        let reach = Reach {
-            states_max: 64,
-            ..REACH
-        };
-        let explored = explore(&setup, &reach, BATCH, &mut |_| {}).unwrap();
+        let explored = explore(&setup, reach, BATCH, &mut |_| {}).unwrap();
         assert_eq!(explored.failure, None);
         assert!(
             explored.judged > 100 && explored.nested > 0,
