@@ -12,10 +12,19 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A program of another package, which may lie outside of a user's PATH.
+///
+/// The PATH of the program stays as it is: with another one it would be started by fork(2), which
+/// copies the page tables of a test whose devices lie in memory.
 pub fn tool(name: &str) -> Command {
-    let mut command = Command::new(name);
     let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    let mut files = path
+        .split(':')
+        .chain(["/usr/sbin", "/sbin"])
+        .map(|folder| Path::new(folder).join(name));
+    let mut command = match files.find(|file| file.is_file()) {
+        Some(file) => Command::new(file),
+        None => Command::new(name),
+    };
     command.env("LC_ALL", "C");
     command
 }
