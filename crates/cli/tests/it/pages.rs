@@ -16,8 +16,8 @@ const TEXT_MIN_PX: f64 = 11.0;
 /// What the caption of a figure says for which the paper has no value.
 const NO_VALUE: &str = "The paper publishes no value for what is drawn here";
 
-/// Checks a page, whose structure is kept under this name.
-fn check(page: &Path, name: &str) {
+/// Checks a page, whose structure is kept under this name. Answers what is seen of it on a desk.
+fn check(page: &Path, name: &str) -> serde_json::Value {
     assert!(page.is_file(), "{}", page.display());
     let seen = WIDTHS.map(|width| look(page, width));
     for (of, width) in seen.iter().zip(WIDTHS) {
@@ -42,6 +42,8 @@ fn check(page: &Path, name: &str) {
     let told = seen.each_ref().map(structure);
     assert_eq!(told[0], told[1], "{name}: another structure on a phone");
     kept(name, &told[0]);
+    let [desk, _] = seen;
+    desk
 }
 
 /// Compares the structure with the one that is kept.
@@ -60,8 +62,7 @@ fn kept(name: &str, told: &str) {
 
 /// The page of a paper: in each figure stands what is published, or that nothing is.
 fn check_paper(page: &Path, name: &str) {
-    check(page, name);
-    let seen = look(page, WIDTHS[0]);
+    let seen = check(page, name);
     let figures = seen["figures"].as_array().unwrap();
     assert!(!figures.is_empty(), "{name}");
     for figure in figures {

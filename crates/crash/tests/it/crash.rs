@@ -221,7 +221,7 @@ macro_rules! per_preset {
         mod safe_cells {
             $(#[test]
             fn $name() {
-                super::assert_clean($preset, &super::spread($preset, 2000, 100));
+                super::assert_clean($preset, &super::spread($preset, 1000, 100));
             })+
         }
         mod unsafe_cells {

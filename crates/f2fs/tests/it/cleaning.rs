@@ -249,9 +249,10 @@ fn cuts_in_cleaning() {
 fn cuts_between_nodes_and_flush() {
     let options = "cache=2,ipu_policy=0,mode=lfs";
     let mut excused = Vec::new();
-    // Which seeds meet it hangs on every cost: eight at least, and on to the first that does.
-    for seed in 1..=64 {
-        if seed > 8 && !excused.is_empty() {
+    // Which seeds meet it hangs on every cost. The one that did last comes first, and the search
+    // goes on to another that does: three seeds at least.
+    for (n, seed) in [30].into_iter().chain(1..=64).enumerate() {
+        if n >= 3 && !excused.is_empty() {
             break;
         }
         let cuts = pressure::live(seed, options, 400, 40, None).unwrap();

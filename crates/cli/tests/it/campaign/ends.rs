@@ -15,7 +15,7 @@ const MANY: [&str; 5] = [
     "--schemes",
     "jbd2,none",
     "--workload",
-    "ace:1,every=2",
+    "ace:1,every=8",
 ];
 
 /// A worker that has made a few results.
@@ -317,7 +317,7 @@ fn two_workers_on_one_plan_share_the_work() {
         "--schemes",
         "jbd2,emmc",
         "--workload",
-        "ace:1,every=2",
+        "ace:1,every=8",
     ]);
     let work = [
         "campaign",

@@ -4,6 +4,7 @@
 
 use super::common::{Mistake, disk, mount, volume};
 use base::{BLOCK_BYTES, Ino};
+use blockdev::Image;
 use fscore::{Creds, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMode};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
@@ -317,10 +318,15 @@ pub fn acknowledged_beside_applies(seed: u64, mistake: &Mistake) -> Result<(), S
                 })
             })
             .collect();
-        let mut pictures = Vec::new();
+        let mut pictures: Vec<(Image, [i32; MAKERS])> = Vec::new();
         while !makers.iter().all(|maker| maker.is_finished()) {
             let known = *done.lock();
-            pictures.push((disk.snapshot_lost(), known));
+            let picture = disk.snapshot_lost();
+            match pictures.last_mut() {
+                // What was acknowledged grows, so the last that is known asks for all.
+                Some((before, then)) if *before == picture => *then = known,
+                _ => pictures.push((picture, known)),
+            }
             rt::sleep(base::Nanos::from_micros(90));
         }
         for maker in makers {
