@@ -12,6 +12,7 @@ pub mod build;
 pub mod need;
 mod packages;
 mod plan;
+mod rows;
 mod run;
 mod spent;
 mod tally;

@@ -71,6 +71,13 @@ impl Suite {
         self.beside || self.need.contains(&Need::Guest)
     }
 
+    /// True if it may run in either row: it has all to itself that it reads and writes, and needs
+    /// nothing of the machine.
+    pub fn may_move(&self) -> bool {
+        let ours = self.run.as_ref().is_none_or(|run| run[0] == "varve");
+        self.is_beside() || (self.need.is_empty() && ours)
+    }
+
     /// True if it chooses or leaves out modules of a program.
     fn by_module(&self) -> bool {
         let mut choices = self.target.iter().chain(&self.but);

@@ -12,6 +12,7 @@
 use super::build::{self, Built, Program};
 use super::need::Machine;
 use super::plan::{Need, Plan, Suite};
+use super::rows::{Row, Rows};
 use super::spent::{self, Spent, Watch};
 use super::tally::{Counts, Tally};
 use crate::uring::Switched;
@@ -27,8 +28,8 @@ use std::time::{Duration, Instant};
 /// Tells tests of mounts which transport they are to use.
 const TRANSPORT: &str = "VARVE_TEST_TRANSPORT";
 
-/// Runs `suites` in two rows at once, each in order: those that run beside the others, and the
-/// others.
+/// Runs `suites` in two rows at once: those that run beside the others, and the others (see
+/// [`Rows`]).
 pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally) {
     let runs = |suite: &&&Suite| machine.lacks(plan, suite).is_none();
     let tests = suites.iter().filter(runs).any(|suite| suite.test.is_some());
@@ -36,11 +37,11 @@ pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally)
         true => compile(plan, tally),
         false => Ok(Built::default()),
     };
-    let (beside, others): (Vec<&Suite>, Vec<&Suite>) =
-        suites.iter().partition(|suite| suite.is_beside());
+    let rows = Mutex::new(Rows::new(suites));
     let tally = Mutex::new(tally);
-    let row = |suites: &[&Suite]| {
-        for suite in suites {
+    let next = |row| locked(&rows).next(row);
+    let work = |row| {
+        while let Some(suite) = next(row) {
             match machine.lacks(plan, suite) {
                 Some(reason) => locked(&tally).skip(&suite.name, &reason),
                 None => one(suite, &built, &tally),
@@ -48,8 +49,8 @@ pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally)
         }
     };
     std::thread::scope(|scope| {
-        scope.spawn(|| row(&beside));
-        row(&others);
+        scope.spawn(|| work(Row::Beside));
+        work(Row::Others);
     });
 }
 
@@ -75,8 +76,8 @@ fn one(suite: &Suite, built: &Result<Built>, tally: &Mutex<&mut Tally>) {
 /// What a suite does; the watch gets the processor time of its programs.
 type Work<'a> = Box<dyn FnOnce(&Watch) -> Result<Counts> + 'a>;
 
-fn locked<'a, 'b>(tally: &'a Mutex<&'b mut Tally>) -> MutexGuard<'a, &'b mut Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the suite needs to be on while it runs.
