@@ -8,7 +8,7 @@ use fscore::{Errno, FileSystem, FsResult, RenameMode};
 use std::collections::BTreeMap;
 
 /// Blocks that are free on a volume that is to be full.
-const ROOM: u64 = 300;
+const ROOM: u64 = 64;
 /// Tasks at once.
 const TASKS: u64 = 4;
 /// Names that all of them try to make.
