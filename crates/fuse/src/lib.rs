@@ -28,6 +28,7 @@
 //! - **U8** A read that begins after a direct write was answered does not find older content in the
 //!   kernel's cache (`notices.rs`).
 
+mod abort;
 mod adapter;
 mod convert;
 mod groups;

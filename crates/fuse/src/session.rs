@@ -1,23 +1,25 @@
 //! A session: the life of a mount, from the handshake with the kernel to the unmounted, clean
 //! volume.
 
+use crate::abort::Abort;
 use crate::adapter::{Adapter, Agreed};
 use crate::notices::Notices;
 use crate::options::{Access, Options, Transport};
 use crate::ring::desk::Desk;
-use crate::ring::{Plan, Ring};
+use crate::ring::{Plan, Ring, Trouble};
 use crate::room::Room;
 use crate::server::{Remounter, Server};
 use crate::source::Source;
+use base::Nanos;
 use fuser::{Config, MountOption, Session, SessionACL};
-use rt::{Receiver, channel_named};
+use rt::{Receiver, channel_named, try_spawn};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{AccessTimes, Vfs};
 
 /// Bytes of a write below which there is no ring: the kernel puts an extended attribute of 64 KiB
@@ -25,6 +27,9 @@ use vfs::{AccessTimes, Vfs};
 const RING_WRITE_MIN: u32 = 128 << 10;
 /// What the kernel's side of a mount is opened through.
 const DEVICE: &str = "/dev/fuse";
+/// Within which the first request over a ring is answered, and how often that is looked for.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+const LOOK: Nanos = Nanos(1_000_000);
 /// Allows the superuser to switch FUSE over io_uring on.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
@@ -49,6 +54,7 @@ pub struct Mounted {
     ring: Option<Ring>,
     /// Ends with the last request.
     over: Receiver<()>,
+    abort: Arc<Abort>,
     device: Option<String>,
 }
 
@@ -112,7 +118,9 @@ impl Mounted {
                     unmasked: Arc::clone(&agreed.unmasked),
                     owner: rustix::process::geteuid().as_raw(),
                 };
-                let ring = match ring_of(&session, plan, desk, &agreed, &tell) {
+                let abort = Arc::new(Abort::new(dir.to_path_buf(), device.clone()));
+                let trouble = trouble(&tell, &abort);
+                let ring = match ring_of(&session, plan, desk, &agreed, &trouble, dir) {
                     Ok(ring) => ring,
                     Err(why) => {
                         notices.end();
@@ -128,6 +136,7 @@ impl Mounted {
                     notices,
                     ring,
                     over,
+                    abort,
                     device,
                 })
             }
@@ -188,7 +197,10 @@ impl Mounted {
             ring.join();
         }
         self.server.shut_down()?;
-        ended.map_err(of_kernel)
+        match self.abort.why() {
+            Some(why) => Err(format!("{why}; the volume is clean")),
+            None => ended.map_err(of_kernel),
+        }
     }
 }
 
@@ -215,13 +227,28 @@ fn with_ring(options: &Options) -> Result<(Options, Option<Plan>), String> {
     }
 }
 
+/// What the ring calls when it is in trouble.
+fn trouble(tell: &Arc<dyn Fn(&str) + Send + Sync>, abort: &Arc<Abort>) -> Trouble {
+    let (teller, abort) = (Arc::clone(tell), Arc::clone(abort));
+    let break_up = move |why: &str| {
+        if let Some(sentence) = abort.end(why) {
+            teller(&sentence);
+        }
+    };
+    Trouble {
+        tell: Arc::clone(tell),
+        break_up: Arc::new(break_up),
+    }
+}
+
 /// Starts the ring if it has been agreed on. `Ok(None)`: requests come through the device.
 fn ring_of(
     session: &Session<Adapter>,
     plan: Option<Plan>,
     desk: Desk,
     agreed: &Agreed,
-    tell: &Arc<dyn Fn(&str) + Send + Sync>,
+    trouble: &Trouble,
+    dir: &Path,
 ) -> Result<Option<Ring>, String> {
     let transport = desk.options.transport;
     let plan = plan.filter(|_| agreed.ring.load(Ordering::Relaxed));
@@ -233,7 +260,15 @@ fn ring_of(
     };
     let depth = desk.options.queue_depth;
     let server = Arc::clone(&desk.server);
-    match Ring::start(plan, session.as_fd(), &Arc::new(desk), depth, tell) {
+    let answered = || is_answered(dir);
+    match Ring::start(
+        plan,
+        session.as_fd(),
+        &Arc::new(desk),
+        depth,
+        trouble,
+        answered,
+    ) {
         Ok(ring) => {
             // Forgets have threads of their own (ends-N2).
             server.room_waiters(usize::MAX);
@@ -244,12 +279,36 @@ fn ring_of(
         }
         Err(refused) => {
             let why = refused.why;
-            tell(&format!(
+            (trouble.tell)(&format!(
                 "requests come through {DEVICE}: the ring cannot be registered ({why})"
             ));
             Ok(None)
         }
     }
+}
+
+/// Whether a request to what is mounted on `dir` is answered within [`PATIENCE`]. One that is not
+/// waits on, for whoever reads requests later, or for the end of the mount.
+fn is_answered(dir: &Path) -> bool {
+    let (done, dir) = (Arc::new(AtomicBool::new(false)), dir.to_path_buf());
+    let it = Arc::clone(&done);
+    let asks = try_spawn("fuse first request", move || {
+        // Whatever the answer is.
+        let _ = rustix::fs::statfs(&dir);
+        it.store(true, Ordering::Release);
+    });
+    if asks.is_err() {
+        // Without room for a thread nothing is known, and a ring of ours was complete until now.
+        return true;
+    }
+    let until = rt::now().0.saturating_add(PATIENCE.0);
+    while !done.load(Ordering::Acquire) {
+        if rt::now().0 >= until {
+            return false;
+        }
+        rt::sleep(LOOK);
+    }
+    true
 }
 
 /// Unmounts the volume, which nobody has changed, because there is no mount.

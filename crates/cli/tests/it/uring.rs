@@ -307,6 +307,123 @@ fn a_broken_connection_in_the_middle_leaves_a_clean_volume() {
     expect_forced(&place, &forced);
 }
 
+/// Lets calls of `io_uring_enter` in the daemon fail until it is dropped.
+struct Failing(Child);
+
+impl Failing {
+    fn calls(daemon: &Daemon, which: &str) -> Failing {
+        let child = Command::new("strace")
+            .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=io_uring_enter"])
+            .args(["-e", &format!("inject=io_uring_enter:error=EPERM{which}")])
+            .args(["-p", &daemon.0.id().to_string()])
+            .spawn()
+            .expect("strace");
+        Failing(child)
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        // It lets go of the daemon.
+        let process = self.0.id().to_string();
+        let _ = run("kill", &["-TERM", &process]);
+        let _ = self.0.wait();
+    }
+}
+
+/// turns-T1. Without the answer the program waits for ever.
+#[test]
+fn a_request_whose_answer_the_ring_does_not_take_fails_and_the_next_ones_do_not() {
+    let place = Place::new("ext4");
+    let mut daemon = Daemon::start(&place, "transport=uring,attr_timeout=0");
+    let file = place.dir().join("file").to_string_lossy().to_string();
+    fs::write(&file, b"x").expect("room");
+    let failing = Failing::calls(&daemon, ":when=40");
+    let script = format!("for i in $(seq 600); do stat -c %s {file}; done");
+    let (code, said) = run("timeout", &["60", "sh", "-c", &script]);
+    assert_ne!(code, 124, "a request is not answered: {said}");
+    drop(failing);
+    let failed = said.matches("Input/output error").count();
+    assert!(failed > 0, "a call was to fail: {said}");
+    assert_eq!(
+        said.lines().filter(|line| *line == "1").count(),
+        600 - failed
+    );
+    assert_eq!(fs::read(&file).expect("it is there"), b"x");
+    place.umount();
+    assert!(daemon.ended().success());
+    let words = daemon.words();
+    assert!(
+        words.contains("a request failed with EIO in the ring"),
+        "{words}"
+    );
+    place.check();
+}
+
+/// turns-T2.
+#[test]
+fn a_ring_that_fails_for_good_ends_the_mount_with_a_clean_volume() {
+    let place = Place::new("ext4");
+    let mut daemon = Daemon::start(&place, "transport=uring,scheme=emmc");
+    let mut failing = None;
+    let forced = ended_by(&place.dir(), || {
+        failing = Some(Failing::calls(&daemon, ""));
+        until("requests fail", || {
+            fs::metadata(place.dir().join("t0-0")).is_err()
+        });
+    });
+    assert!(!daemon.ended().success(), "nobody has asked for the end");
+    drop(failing);
+    let words = daemon.words();
+    assert!(words.contains("the ring of requests is broken"), "{words}");
+    assert!(words.contains("the volume is clean"), "{words}");
+    let _ = run("umount", &["-l", &place.at()]);
+    place.check();
+    expect_forced(&place, &forced);
+}
+
+/// ring-Q1: the kernel waits for a queue of each processor that it counts, and answers nothing
+/// until then.
+#[test]
+fn a_host_that_shows_fewer_processors_than_the_kernel_counts_gets_a_mount_that_answers() {
+    let possible = "/sys/devices/system/cpu/possible";
+    if fs::read_to_string(possible).expect("Linux").trim() == "0" {
+        return;
+    }
+    let place = Place::new("ext4");
+    let few = place.dir().with_extension("few");
+    fs::write(&few, "0\n").expect("room");
+    let mounted = |transport: &str, then: &str| {
+        // A place where the mount is seen by nobody else, and ends with the last program in it.
+        let script = format!(
+            "mount --bind {} {possible} && timeout 60 {VARVE} mount {} {} -o transport={transport} && {then}",
+            few.display(),
+            place.image(),
+            place.at()
+        );
+        run("unshare", &["-m", "sh", "-c", &script])
+    };
+    let at = place.at();
+    let used =
+        format!("timeout 20 sh -c 'echo x > {at}/file && cat {at}/file' && {VARVE} umount {at}");
+    let (code, said) = mounted("auto", &used);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("the kernel may count more processors"),
+        "{said}"
+    );
+    place.check();
+    let (code, said) = mounted("uring", "true");
+    assert_ne!(code, 0, "a ring was asked for: {said}");
+    assert_ne!(code, 124, "it hangs: {said}");
+    assert!(
+        said.contains("the kernel may count more processors"),
+        "{said}"
+    );
+    place.check();
+    fs::remove_file(&few).expect("ours");
+}
+
 #[test]
 fn a_signal_in_the_middle_leaves_a_clean_volume() {
     let place = Place::new("ext4");

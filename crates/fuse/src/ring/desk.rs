@@ -6,6 +6,7 @@
 
 use super::answers::{Writer, dirent_bytes};
 use super::entry::Delivered;
+use super::turns::Answer;
 use super::wire::{Fields, Head, opcode, words};
 use crate::convert::{fallocate_mode, open_mode, rename_mode};
 use crate::groups::groups_of;
@@ -39,9 +40,6 @@ const SET_ATIME: u32 = 1 << 4;
 const SET_MTIME: u32 = 1 << 5;
 const SET_ATIME_NOW: u32 = 1 << 7;
 const SET_MTIME_NOW: u32 = 1 << 8;
-
-/// The length of an answer, or an error number.
-type Answer = Result<usize, i32>;
 
 /// What answers requests.
 pub(crate) struct Desk {

@@ -7,6 +7,7 @@
 //! - E2 an entry is used by one thread only, the one that has made it: the kernel completes it in
 //!   that thread, without a signal to another processor.
 
+use super::turns::Lost;
 use super::wire::{self, CMD_COMMIT_AND_FETCH, CMD_REGISTER, HEADERS_BYTES, Head, OP_BYTES};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use std::alloc::{Layout, alloc_zeroed};
@@ -35,6 +36,8 @@ pub(super) enum Next {
 pub(super) struct Entry {
     ring: Ring,
     queue: u16,
+    /// The entry holds a request whose answer the kernel has not taken.
+    owes: bool,
     parts: Box<[libc::iovec; PARTS as usize]>,
     headers: Vec<u8>,
     payload: Vec<u8>,
@@ -60,10 +63,7 @@ impl Entry {
     /// # Errors
     /// The host has no memory, or no ring for this process.
     pub fn new(queue: u16, payload_bytes: usize) -> io::Result<Entry> {
-        let ring = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .build(SUBMISSIONS)?;
+        let ring = own_ring()?;
         let mut headers = zeroed(HEADERS_BYTES)?;
         let mut payload = zeroed(payload_bytes)?;
         let part = |bytes: &mut Vec<u8>| libc::iovec {
@@ -74,6 +74,7 @@ impl Entry {
         Ok(Entry {
             ring,
             queue,
+            owes: false,
             parts,
             headers,
             payload,
@@ -106,7 +107,7 @@ impl Entry {
     ///
     /// # Errors
     /// What ended the ring otherwise than with the connection.
-    pub fn first(&mut self) -> io::Result<Next> {
+    pub fn first(&mut self) -> Result<Next, Lost> {
         self.wait()
     }
 
@@ -117,18 +118,34 @@ impl Entry {
     pub fn answer(
         &mut self,
         device: BorrowedFd<'_>,
-        unique: u64,
         answer: Result<usize, i32>,
-    ) -> io::Result<Next> {
+    ) -> Result<Next, Lost> {
         let (commit_id, _) = wire::delivered(&self.headers);
+        let unique = Head::of(&self.headers).unique;
         wire::put_answer(&mut self.headers, unique, answer);
         let command = wire::command(commit_id, self.queue);
         let device = types::Fd(device.as_raw_fd());
         let submission = opcode::UringCmd80::new(device, CMD_COMMIT_AND_FETCH)
             .cmd(command)
             .build();
-        self.push(&submission)?;
+        self.push(&submission).map_err(Lost::Ring)?;
         self.wait()
+    }
+
+    /// Whether the kernel waits for the answer to the request in the entry.
+    pub fn owes(&self) -> bool {
+        self.owes
+    }
+
+    /// Exchanges the ring for a new one, over which the request in the entry can be answered. The
+    /// kernel knows an answer by its number, not by its ring.
+    ///
+    /// # Errors
+    /// The host gives no ring.
+    pub fn renew(&mut self) -> io::Result<()> {
+        assert!(self.owes, "E1: no command is with the old ring");
+        self.ring = own_ring()?;
+        Ok(())
     }
 
     /// The request that the entry holds after [`Next::Request`].
@@ -148,24 +165,36 @@ impl Entry {
         pushed.map_err(|_| io::Error::other("the ring has no room for the only submission"))
     }
 
-    fn wait(&mut self) -> io::Result<Next> {
+    fn wait(&mut self) -> Result<Next, Lost> {
         loop {
             if let Some(answer) = self.ring.completion().next() {
                 return match answer.result() {
-                    result if result >= 0 => Ok(Next::Request),
+                    result if result >= 0 => {
+                        self.owes = true;
+                        Ok(Next::Request)
+                    }
                     result if ended(-result) => Ok(Next::Over),
-                    result => Err(io::Error::from_raw_os_error(-result)),
+                    result => Err(Lost::Refused(io::Error::from_raw_os_error(-result))),
                 };
             }
             match self.ring.submit_and_wait(1) {
-                Ok(_) => {}
+                // What was pushed is with the kernel.
+                Ok(_) => self.owes = false,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 // A request may be under way: whoever sent it waits for this thread.
                 Err(e) if is_short(&e) => rt::sleep(SHORT_PAUSE),
-                Err(e) => return Err(e),
+                Err(e) => return Err(Lost::Ring(e)),
             }
         }
     }
+}
+
+/// A ring for the calling thread.
+fn own_ring() -> io::Result<Ring> {
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .build(SUBMISSIONS)
 }
 
 /// Memory that the host gives page by page, when a page is used for the first time.

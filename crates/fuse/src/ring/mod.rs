@@ -8,7 +8,9 @@
 //!
 //! - Q1 there is a queue for each processor that the host may have: the kernel uses the ring when
 //!   each queue has an entry, and lets every request wait until then. So rings are tried before the
-//!   handshake, and a registration that fails afterwards switches the connection back;
+//!   handshake, and a registration that fails afterwards switches the connection back. The host may
+//!   show fewer processors than the kernel counts (a container with a `/sys` of its own), which no
+//!   registration tells, so a first request has to be answered before a ring counts as one;
 //! - Q2 the ring is agreed on without asynchronous direct transfers, so the kernel itself drops its
 //!   pages after each direct write (fuse-U8). Dropping them here needs a thread beside those of the
 //!   queue, while the entry has to be answered by its own.
@@ -20,16 +22,18 @@
 mod answers;
 pub(crate) mod desk;
 mod entry;
+mod turns;
 mod wire;
 
 use desk::Desk;
-use entry::{Delivered, Entry, Next};
+use entry::{Entry, Next};
 use rt::{JoinHandle, Sender, channel_named, try_spawn};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use turns::{Answer, End, Line, Lives, Lost};
 
 /// Where the host tells which processors it may have.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
@@ -61,6 +65,15 @@ impl Plan {
     }
 }
 
+/// What a ring calls when the mount is in trouble.
+#[derive(Clone)]
+pub(crate) struct Trouble {
+    /// Is told of what went on all the same.
+    pub tell: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Ends the connection, because the sentence is true and requests would wait for ever.
+    pub break_up: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
 /// There is no ring.
 pub(crate) struct Refused {
     /// Why.
@@ -71,20 +84,28 @@ pub(crate) struct Refused {
 
 impl Ring {
     /// Registers a ring of `depth` entries in each queue for the requests of `device`, for which it
-    /// has been agreed on, and answers them. `tell` gets a sentence when a thread ends before the
-    /// mount does.
+    /// has been agreed on, and answers them.
     ///
     /// # Errors
-    /// A queue has no entry; the kernel uses the device from now on, unless it is stuck.
+    /// A queue has no entry, or `answers` makes a request and says that it is not answered; the
+    /// kernel uses the device from now on, unless it is stuck.
     pub fn start(
         plan: Plan,
         device: BorrowedFd<'_>,
         desk: &Arc<Desk>,
         depth: usize,
-        tell: &Arc<dyn Fn(&str) + Send + Sync>,
+        trouble: &Trouble,
+        answers: impl FnOnce() -> bool,
     ) -> Result<Ring, Refused> {
         let Plan { queues, mut back } = plan;
-        Ring::begin(queues, device, desk, depth, tell).map_err(|why| {
+        let begun = Ring::begin(queues, device, desk, depth, trouble);
+        let complete = begun.and_then(|ring| match answers() {
+            true => Ok(ring),
+            false => Err(io::Error::other(format!(
+                "no request comes over its queues, {queues} after {POSSIBLE}: the kernel may count more processors"
+            ))),
+        });
+        complete.map_err(|why| {
             // ring-Q1. Threads with an entry wait until the mount ends.
             let stuck = entry::refuse(&mut back, device).is_err();
             Refused { why, stuck }
@@ -96,7 +117,7 @@ impl Ring {
         device: BorrowedFd<'_>,
         desk: &Arc<Desk>,
         depth: usize,
-        tell: &Arc<dyn Fn(&str) + Send + Sync>,
+        trouble: &Trouble,
     ) -> io::Result<Ring> {
         let device = Arc::new(device.try_clone_to_owned()?);
         let max_write = desk.options.max_write as usize;
@@ -109,6 +130,7 @@ impl Ring {
         let mut threads = Vec::with_capacity(all);
         let mut why = None;
         let given = rustix::thread::sched_getaffinity(None).ok();
+        let lives = Arc::new(Lives::new(queues));
         for number in 0..all {
             let queue = number % queues;
             let worker = Worker {
@@ -117,7 +139,8 @@ impl Ring {
                 given,
                 device: Arc::clone(&device),
                 desk: Arc::clone(desk),
-                tell: Arc::clone(tell),
+                lives: Arc::clone(&lives),
+                trouble: trouble.clone(),
             };
             let registered = registered.clone();
             match try_spawn(&format!("fuse-ring-{queue}"), move || {
@@ -177,7 +200,37 @@ struct Worker {
     given: Option<CpuSet>,
     device: Arc<OwnedFd>,
     desk: Arc<Desk>,
-    tell: Arc<dyn Fn(&str) + Send + Sync>,
+    lives: Arc<Lives>,
+    trouble: Trouble,
+}
+
+/// An entry and the thread that works on its requests.
+struct Post<'a> {
+    worker: &'a Worker,
+    entry: Entry,
+}
+
+impl Line for Post<'_> {
+    fn first(&mut self) -> Result<Next, Lost> {
+        self.entry.first()
+    }
+    fn work(&mut self) -> Answer {
+        let (worker, request) = (self.worker, self.entry.delivered());
+        match desk::starts_threads(&request) {
+            // A thread has the processors of the one that started it.
+            true => worker.unbound(|| worker.desk.answer(request)),
+            false => worker.desk.answer(request),
+        }
+    }
+    fn answer(&mut self, answer: Answer) -> Result<Next, Lost> {
+        self.entry.answer(self.worker.device.as_fd(), answer)
+    }
+    fn owes(&mut self) -> bool {
+        self.entry.owes()
+    }
+    fn renew(&mut self) -> io::Result<()> {
+        self.entry.renew()
+    }
 }
 
 impl Worker {
@@ -189,6 +242,7 @@ impl Worker {
         });
         match entry {
             Ok(entry) => {
+                self.lives.begins(self.queue);
                 let _ = registered.send((self.queue, Ok(())));
                 // Whoever waits for all threads waits for the last sender.
                 drop(registered);
@@ -212,38 +266,39 @@ impl Worker {
         }
     }
 
-    /// Answers a request that starts threads where all processors of the mount are theirs: a thread
-    /// has those of the one that started it.
-    fn answer_unbound(&self, request: Delivered<'_>) -> Result<usize, i32> {
+    /// Runs `work` where all processors of the mount are its own.
+    fn unbound<T>(&self, work: impl FnOnce() -> T) -> T {
         if let Some(given) = &self.given {
             let _ = sched_setaffinity(None, given);
         }
-        let answer = self.desk.answer(request);
+        let done = work();
         self.bind();
-        answer
+        done
     }
 
-    fn serve(&self, mut entry: Entry) {
-        let mut next = entry.first();
-        loop {
-            match next {
-                Ok(Next::Request) => {}
-                Ok(Next::Over) => return,
-                Err(e) => {
-                    let queue = self.queue;
-                    return (self.tell)(&format!(
-                        "a thread of queue {queue} of the ring ended: {e}; others go on"
-                    ));
-                }
+    fn serve(&self, entry: Entry) {
+        let mut post = Post {
+            worker: self,
+            entry,
+        };
+        let end = turns::serve(&mut post, &*self.trouble.tell);
+        let queue = self.queue;
+        let last = self.lives.ends(queue);
+        match end {
+            End::Over => {}
+            End::Alone(e) if !last => (self.trouble.tell)(&format!(
+                "a thread of queue {queue} of the ring ended: {e}; others go on"
+            )),
+            End::Alone(e) => {
+                self.break_up(&format!("the last thread of queue {queue} ended: {e}"));
             }
-            let request = entry.delivered();
-            let unique = request.head.unique;
-            let answer = match desk::starts_threads(&request) {
-                true => self.answer_unbound(request),
-                false => self.desk.answer(request),
-            };
-            next = entry.answer(self.device.as_fd(), unique, answer);
+            End::Broken(e) => self.break_up(&format!("a thread of queue {queue} failed: {e}")),
         }
+    }
+
+    /// The memory of the entry is given back after this, when no command is under way any more.
+    fn break_up(&self, why: &str) {
+        (self.trouble.break_up)(&format!("the ring of requests is broken, {why}"));
     }
 }
 
