@@ -126,9 +126,11 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn forget(&self, _request: &Request, ino: INodeNo, lookups: u64) {
-        // This forget may be one of many that the kernel sends in one request.
-        self.leaders.aside(|| self.server.forget(ino.0, lookups));
+    fn forget(&self, request: &Request, ino: INodeNo, lookups: u64) {
+        // Up to a million forgets come in one request; all of them have its number.
+        let batch = request.unique().0;
+        self.leaders
+            .aside(batch, || self.server.forget(ino.0, lookups));
     }
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {

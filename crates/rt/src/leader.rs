@@ -10,6 +10,10 @@
 //! at once if there is a crowd (several clients, or requests that queue), else by an alarm after
 //! [`LATE`], so that a single client that waits for each answer pays for no second thread. Before a
 //! request that takes long by itself another thread is called in any case.
+//!
+//! Where requests queue, as many threads take turns as there are processors, and none of them parks
+//! between two turns. To call another thread for each request, and to park behind it, would cost
+//! two changes of threads for each.
 //! ```text
 //!  reading --request--> in a turn --about to wait: a crowd? call another : set the alarm--> in a turn, waiting
 //!     ^                    | end: nobody reads?                                                | end: nobody reads?
@@ -25,7 +29,10 @@
 //! - L3: a thread parks only while another one that has had a turn reads. Threads that never had a
 //!   turn are not counted, because nothing would tell of their end.
 //! - L4: a thread that ends calls a parked one, so the end of the source reaches all.
-//! - L5: nothing here waits for a task, and a thread without a turn ignores all calls: so these
+//! - L5: where requests queue, another thread is called only while fewer threads than processors
+//!   read or are in turns in which they have not waited yet; so no thread is called only to wait
+//!   for a processor.
+//! - L6: nothing here waits for a task, and a thread without a turn ignores all calls: so these
 //!   functions may be called inside a simulation.
 
 use base::Nanos;
@@ -48,17 +55,27 @@ const CROWD_REQUESTS: u32 = 64;
 /// seldom has requests that it does not wait for.
 const QUEUED_MIN: u32 = 4;
 
+/// Where requests queue, a second thread reads also on a single processor: the first one may not
+/// wait for long.
+const BUSY_MIN: usize = 2;
+/// Parts of a batch that one thread works on while no other one reads.
+const PARTS_MAX: u32 = 64;
+
 /// The threads that take turns at one source.
 pub struct Leaders {
     state: OsMutex<State>,
     /// Without it each wait calls another thread.
     alarm: Option<Alarm>,
+    /// Threads that take turns where requests queue, at most (L5).
+    busy_max: usize,
 }
 
 #[derive(Default)]
 struct State {
     /// Of the threads that have had a turn: those that read, or are called to (L3).
     readers: usize,
+    /// Threads in a turn in which they have not waited yet (L1, L5).
+    leading: usize,
     parked: Vec<Arc<Bed>>,
     /// No thread reads, and the last one that did is waiting (L2).
     late: bool,
@@ -68,6 +85,9 @@ struct State {
     queued: u32,
     /// For so many more requests a crowd is assumed.
     crowd: u32,
+    /// Threads that were called.
+    #[cfg(test)]
+    calls: usize,
 }
 
 /// Where a thread is parked.
@@ -159,6 +179,8 @@ struct Seat {
     reads: Cell<bool>,
     /// In a turn in which it has not waited yet.
     leads: Cell<bool>,
+    /// The last batch that work aside belonged to, and the number of its parts so far.
+    batch: Cell<(u64, u32)>,
 }
 
 thread_local! {
@@ -186,6 +208,7 @@ impl Leaders {
             Leaders {
                 state: OsMutex::default(),
                 alarm: Alarm::new(late, ring).ok(),
+                busy_max: processors().max(BUSY_MIN),
             }
         })
     }
@@ -199,9 +222,20 @@ impl Leaders {
     }
 
     /// As [`Leaders::turn`] for work whose end no client waits for, and without parking: the thread
-    /// has more to do before it reads again.
-    pub fn aside(self: &Arc<Self>, work: impl FnOnce()) {
-        self.begin(&Asked::default());
+    /// may have more to do before it reads again. `batch` numbers what the thread has read at once:
+    /// from the [`PARTS_MAX`]th part of a batch on another thread is called to the source, because
+    /// a batch may have a million parts.
+    pub fn aside(self: &Arc<Self>, batch: u64, work: impl FnOnce()) {
+        let parts = SEAT.with(|seat| {
+            let (last, parts) = seat.batch.get();
+            let parts = if last == batch { parts + 1 } else { 1 };
+            seat.batch.set((batch, parts));
+            parts
+        });
+        self.begin(&Asked {
+            long: parts >= PARTS_MAX,
+            ..Asked::default()
+        });
         work();
         self.end(false);
     }
@@ -219,8 +253,9 @@ impl Leaders {
             }
             seat.reads.set(false);
             seat.leads.set(true);
+            state.leading += 1;
             let queue = state.queues(request.client, request.queued);
-            if queue || request.long {
+            if request.long || queue && state.busy() < self.busy_max {
                 state.call_if_none();
             }
         });
@@ -228,6 +263,7 @@ impl Leaders {
 
     fn about_to_wait(&self) {
         let mut state = self.state.lock();
+        state.leading -= 1;
         match &self.alarm {
             Some(alarm) if state.crowd == 0 => {
                 if state.readers == 0 && !state.late && !state.parked.is_empty() {
@@ -251,9 +287,11 @@ impl Leaders {
 
     /// A thread has answered: it goes back to the source, or parks.
     fn end(&self, may_park: bool) {
-        let _ = SEAT.try_with(|seat| seat.leads.set(false));
+        let led = SEAT.try_with(|seat| seat.leads.replace(false));
         let mut state = self.state.lock();
-        if state.readers == 0 || !may_park {
+        state.leading -= usize::from(led.unwrap_or(false));
+        let wanted = state.readers == 0 || state.is_queued() && state.busy() < self.busy_max;
+        if wanted || !may_park {
             state.readers += 1;
             state.late = false;
         } else {
@@ -266,11 +304,17 @@ impl Leaders {
     }
 
     /// A thread has ended (L4): at the source, or by a panic.
-    fn left(&self, read: bool) {
+    fn left(&self, read: bool, led: bool) {
         let mut state = self.state.lock();
         state.readers -= usize::from(read);
+        state.leading -= usize::from(led);
         state.call();
     }
+}
+
+/// The processors of this process.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 impl State {
@@ -281,12 +325,22 @@ impl State {
         if client != 0 {
             self.client = client;
         }
-        let queue = self.queued >= QUEUED_MIN;
+        let queue = self.is_queued();
         self.crowd = match queue || another {
             true => CROWD_REQUESTS,
             false => self.crowd.saturating_sub(1),
         };
         queue
+    }
+
+    /// Requests have found the next one already there for a while.
+    fn is_queued(&self) -> bool {
+        self.queued >= QUEUED_MIN
+    }
+
+    /// Threads that need a processor or wait for requests.
+    fn busy(&self) -> usize {
+        self.readers + self.leading
     }
 
     fn call_if_none(&mut self) {
@@ -300,6 +354,10 @@ impl State {
         if let Some(bed) = self.parked.pop() {
             self.readers += 1;
             self.late = false;
+            #[cfg(test)]
+            {
+                self.calls += 1;
+            }
             bed.call();
         }
     }
@@ -319,7 +377,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(leaders) = self.leaders.take() {
-            leaders.left(self.reads.get());
+            leaders.left(self.reads.get(), self.leads.get());
         }
     }
 }
@@ -342,6 +400,9 @@ mod tests {
     const OTHER: u32 = 2;
     /// Not a request.
     const ASIDE: u32 = 0;
+    const BATCH: u64 = 7;
+    /// A batch of it.
+    const PARTS: u32 = u32::MAX;
     /// An alarm that never rings here.
     const NEVER: Nanos = Nanos(3_600_000_000_000);
 
@@ -372,7 +433,11 @@ mod tests {
                         };
                         count.fetch_add(1, Ordering::Relaxed);
                         match asked.client {
-                            ASIDE => leaders.aside(request),
+                            ASIDE => leaders.aside(BATCH, request),
+                            PARTS => {
+                                leaders.aside(BATCH, || ());
+                                request();
+                            }
                             _ => leaders.turn(&asked, request),
                         }
                     }
@@ -395,6 +460,17 @@ mod tests {
             };
             let request = (asked, Box::new(request) as Box<_>);
             source.send(request).expect("threads are there");
+        }
+        /// Sends a batch, whose first part is nothing.
+        fn send_parts(&self, parts: impl FnOnce() + Send + 'static) {
+            let source = self.source.as_ref().expect("it has not ended");
+            let asked = Asked {
+                client: PARTS,
+                ..Asked::default()
+            };
+            source
+                .send((asked, Box::new(parts)))
+                .expect("threads are there");
         }
         fn send_long(&self, request: impl FnOnce() + Send + 'static) {
             let source = self.source.as_ref().expect("it has not ended");
@@ -582,6 +658,22 @@ mod tests {
         assert!(served.end());
     }
 
+    /// L5.
+    #[test]
+    fn where_requests_queue_threads_are_called_once_and_not_for_each_request() {
+        let served = Served::by(processors().max(BUSY_MIN) + 4, Leaders::with(NEVER));
+        served.settle();
+        let calls = || served.leaders.state.lock().calls;
+        let before = calls();
+        for _ in 0..5000 {
+            served.send(ALONE, true, || ());
+        }
+        served.ask();
+        let called = calls() - before;
+        assert!(called < 500, "L5: {called} calls for 5000 requests");
+        assert!(served.end());
+    }
+
     #[test]
     fn work_aside_parks_nobody_and_holds_up_nobody() {
         let served = Served::by(2, Leaders::new());
@@ -610,6 +702,26 @@ mod tests {
             while !it.load(Ordering::Acquire) {
                 thread::yield_now();
             }
+        });
+        served.ask();
+        done.store(true, Ordering::Release);
+        assert!(served.end());
+    }
+
+    #[test]
+    fn beside_a_long_batch_another_thread_is_called() {
+        let served = Served::by(2, Leaders::with(NEVER));
+        served.settle();
+        let done = Arc::new(AtomicBool::new(false));
+        let (it, leaders) = (Arc::clone(&done), Arc::clone(&served.leaders));
+        // What a thread reads at once comes as parts that it works on one after the other.
+        served.send_parts(move || {
+            (2..PARTS_MAX).for_each(|_| leaders.aside(BATCH, || ()));
+            leaders.aside(BATCH, || {
+                while !it.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+            });
         });
         served.ask();
         done.store(true, Ordering::Release);
@@ -667,6 +779,7 @@ mod tests {
         let none = Arc::new(Leaders {
             state: OsMutex::default(),
             alarm: None,
+            busy_max: BUSY_MIN,
         });
         let served = Served::by(2, none);
         served.settle();
@@ -730,7 +843,7 @@ mod tests {
         assert!(served.end());
     }
 
-    /// L5.
+    /// L6.
     #[test]
     fn a_thread_without_a_source_takes_no_notice() {
         about_to_wait();
