@@ -142,7 +142,7 @@ impl Ext4 {
             // under the deltas of the next one.
             return write_in_place(&self.queue, &mut sb);
         }
-        let mut new = vec![0; SUPERBLOCK_BYTES];
+        let mut new = [0; SUPERBLOCK_BYTES];
         sb.encode(&mut new);
         let (home, at) = superblock_place(self.block_size);
         tx.update(home, at, &old, &new)

@@ -26,6 +26,7 @@
 use base::Ino;
 use base::collections::fingerprint;
 use rt::Mutex;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The number of a running operation.
@@ -128,14 +129,14 @@ impl Grace {
         s.retired.push_back((newest, ino));
     }
     /// Ends the operation; the caller unpins the inodes in the answer.
-    pub fn leave(&self, op: OpNo) -> Vec<Ino> {
+    pub fn leave(&self, op: OpNo) -> SmallVec<[Ino; 1]> {
         let mut s = self.0.lock();
         let knows = s.active.remove(&op);
         let knows = knows.unwrap_or_else(|| panic!("vfs-V1: operation {op:?} ended twice"));
         s.moving -= u32::from(knows.moves);
         let oldest = s.active.keys().next().copied();
         let free = |stamp: OpNo| oldest.is_none_or(|oldest| oldest > stamp);
-        let mut out = Vec::new();
+        let mut out = SmallVec::new();
         while s.retired.front().is_some_and(|&(stamp, _)| free(stamp)) {
             out.extend(s.retired.pop_front().map(|(_, ino)| ino));
         }
@@ -188,7 +189,7 @@ mod tests {
         g.retire(Ino(7));
         let later = g.enter();
         assert!(g.leave(remover).is_empty(), "the walker may know inode 7");
-        assert_eq!(g.leave(walker), [Ino(7)], "the later one cannot");
+        assert_eq!(g.leave(walker)[..], [Ino(7)], "the later one cannot");
         assert!(g.leave(later).is_empty());
     }
 

@@ -95,16 +95,19 @@ impl Binding {
             }
         };
         let free = bound == 0 || (world == REAL && !RUNNING.lock().contains(&bound));
-        let name = crate::task::quoted(name);
+        // Every lock that is made comes by here, so its name is put in quotes only for a panic.
+        let quoted = || crate::task::quoted(name);
         assert!(
             free,
-            "rt {kind} {name} belongs to {} and is used in {}: build it inside of the world that uses it",
+            "rt {kind} {} belongs to {} and is used in {}: build it inside of the world that uses it",
+            quoted(),
             say(bound),
             say(world)
         );
         assert!(
             bound == 0 || !held,
-            "rt {kind} {name} is still held by a task left over in {}, which has ended",
+            "rt {kind} {} is still held by a task left over in {}, which has ended",
+            quoted(),
             say(bound)
         );
         // A race of two first uses in the real world writes the same value twice.

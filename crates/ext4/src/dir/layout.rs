@@ -5,8 +5,8 @@ use super::{DirFacts, Item};
 use fscore::FileKind;
 use ondisk::ext4::{
     DIR_ENTRY_MIN_BYTES, DIR_TAIL_BYTES, DirEntries, DirEntry, DirHash, DxBlock, DxEntry,
-    DxRootInfo, FileType, HashVersion, dir_checksum_with, dir_entry_bytes, dir_hash, put_dir_entry,
-    put_dir_tail, set_dir_rec_len, update_dir_checksum, verify_dir_checksum,
+    DxRootInfo, DxShape, FileType, HashVersion, dir_checksum_with, dir_entry_bytes, dir_hash,
+    put_dir_entry, put_dir_tail, set_dir_rec_len, update_dir_checksum, verify_dir_checksum,
 };
 
 /// Names leaves among the structures of directories, for [`DirRead::read_checked`].
@@ -117,7 +117,7 @@ pub(super) fn name_hash(facts: &DirFacts, root: Option<HashVersion>, name: &[u8]
 }
 
 /// Checks checksum and shape of a root, `.` and `..` included.
-pub(super) fn parse_root(facts: &DirFacts, block: &[u8]) -> Result<DxBlock, String> {
+pub(super) fn root_shape(facts: &DirFacts, block: &[u8]) -> Result<DxShape, String> {
     let mut entries = DirEntries::new(block);
     let mut expect = |name: &[u8], rec_len| match entries.next() {
         Some(Ok(entry))
@@ -132,13 +132,13 @@ pub(super) fn parse_root(facts: &DirFacts, block: &[u8]) -> Result<DxBlock, Stri
     };
     expect(b".", DIR_ENTRY_MIN_BYTES)?;
     expect(b"..", facts.block_bytes - DIR_ENTRY_MIN_BYTES)?;
-    parse_index(facts, block, true)
+    index_shape(facts, block, true)
 }
 
 /// Checks checksum and shape of an interior node.
-pub(super) fn parse_node(facts: &DirFacts, block: &[u8]) -> Result<DxBlock, String> {
+pub(super) fn node_shape(facts: &DirFacts, block: &[u8]) -> Result<DxShape, String> {
     match looks_like_node(block) {
-        true => parse_index(facts, block, false),
+        true => index_shape(facts, block, false),
         false => Err("not an index block".into()),
     }
 }
@@ -148,16 +148,16 @@ pub(super) fn looks_like_node(block: &[u8]) -> bool {
     matches!(DirEntries::new(block).next(), Some(Ok(entry)) if entry.ino.is_none() && entry.rec_len == block.len())
 }
 
-fn parse_index(facts: &DirFacts, block: &[u8], is_root: bool) -> Result<DxBlock, String> {
+fn index_shape(facts: &DirFacts, block: &[u8], is_root: bool) -> Result<DxShape, String> {
     if let Some(seed) = facts.csum_seed {
         DxBlock::verify_checksum(seed, is_root, block).map_err(|why| why.to_string())?;
     }
-    let parse = if is_root {
-        DxBlock::parse_root
+    let shape = if is_root {
+        DxShape::of_root
     } else {
-        DxBlock::parse_node
+        DxShape::of_node
     };
-    parse(block, facts.csum_seed.is_some()).map_err(|why| why.to_string())
+    shape(block, facts.csum_seed.is_some()).map_err(|why| why.to_string())
 }
 
 /// The hash that a root names, with the signedness of the file system.

@@ -91,7 +91,7 @@ impl Leaf {
     pub(super) fn load_root(io: &dyn DirRead) -> FsResult<Leaf> {
         let bytes = read_block(io, 0)?;
         let facts = io.facts();
-        layout::parse_root(facts, &bytes).map_err(|why| corrupt(facts, 0, why))?;
+        layout::root_shape(facts, &bytes).map_err(|why| corrupt(facts, 0, why))?;
         Ok(Leaf {
             lblk: 0,
             form: Form::Root,

@@ -6,6 +6,7 @@ use crate::inode::Inode;
 use base::BlockNo;
 use fscore::FsResult;
 use ondisk::ext4::{Extent, ExtentEntries, ExtentNode};
+use smallvec::{SmallVec, smallvec};
 
 /// One node of a path.
 #[derive(Clone, Debug)]
@@ -17,10 +18,10 @@ pub(crate) struct Level {
     pub at: usize,
 }
 
-/// A path: the root first, the leaf last.
+/// A path: the root first, the leaf last. Most trees are the root alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    pub levels: Vec<Level>,
+    pub levels: SmallVec<[Level; 1]>,
 }
 
 /// Which record the path takes in an index node.
@@ -68,7 +69,7 @@ impl Path {
 impl Ext4 {
     /// The path to the leaf that maps `aim`, or would. The `tree` lock is held.
     pub(crate) fn find_path(&self, inode: &Inode, aim: Aim) -> FsResult<Path> {
-        let mut levels = vec![Level {
+        let mut levels: SmallVec<[Level; 1]> = smallvec![Level {
             place: None,
             node: self.read_root(inode)?,
             at: 0,

@@ -41,6 +41,7 @@ use fscore::{FileKind, FsError, FsResult, ReadAhead, WriteErrors};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, InodeFlags, Timestamp};
 use rt::{Mutex, MutexGuard, RwLock, WallTime};
+use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -74,7 +75,7 @@ pub(crate) struct Core {
     /// The inode as it will be on the device; its size is the size on the device.
     pub disk: disk::Inode,
     /// The bytes of `disk` as last handed to the journal.
-    logged: Box<[u8]>,
+    logged: SmallVec<[u8; disk::INODE_BYTES_COMMON]>,
     /// Bytes of the file as `stat` reports them (Linux `i_size`).
     pub size: u64,
     /// Number of opens.
@@ -174,7 +175,7 @@ impl Inode {
 impl Core {
     pub(crate) fn new(disk: disk::Inode, tid: Tid) -> Core {
         Core {
-            logged: disk.bytes().into(),
+            logged: SmallVec::from_slice(disk.bytes()),
             size: disk.size(),
             disk,
             pins: 0,

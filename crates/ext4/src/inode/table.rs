@@ -6,6 +6,7 @@ use crate::tx::Tx;
 use base::{BlockNo, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{InodePlace, InodeSeed, RoCompat};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// Where an inode holds its size (ext4 disk layout, "Index Nodes").
@@ -45,7 +46,7 @@ impl Ext4 {
     pub(crate) fn put_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let home = self.inode_home(inode.ino)?;
         let core = &mut *inode.core();
-        match core.disk.bytes() == &*core.logged {
+        match core.disk.bytes() == &core.logged[..] {
             true => Ok(()),
             false => self.store_inode(tx, (inode.ino, home), core),
         }
@@ -88,7 +89,7 @@ impl Ext4 {
         let bytes = self.geo.inode_bytes();
         let old = self.read_meta(block)?;
         let core = &mut *inode.core();
-        core.logged = old[offset..offset + bytes].into();
+        core.logged = SmallVec::from_slice(&old[offset..offset + bytes]);
         // The extra reference would turn the write into a copy.
         drop(old);
         // Also if those bytes are the same: they may lack the checksum.

@@ -224,7 +224,7 @@ mod tests {
             assert_eq!(fate(&small, Onlookers::beside(&grace, remover)), Fate::Kept);
             assert_eq!(small.core().pins, 1, "for the other operation");
             assert!(grace.leave(remover).is_empty());
-            assert_eq!(grace.leave(other), [small.ino]);
+            assert_eq!(grace.leave(other)[..], [small.ino]);
             fs.release(small.ino).expect("pinned");
         });
     }
@@ -357,7 +357,7 @@ mod tests {
                 taken.expect("there");
                 assert!(grace.leave(remover).is_empty());
                 assert_eq!(fs.getattr(ino).expect("pinned").nlink, 0);
-                assert_eq!(grace.leave(walker), [ino]);
+                assert_eq!(grace.leave(walker)[..], [ino]);
                 fs.release(ino).expect("pinned");
                 assert_eq!(fs.getattr(ino).expect_err("gone").errno(), Errno::Stale);
             }

@@ -6,6 +6,7 @@
 use crate::Errno;
 use base::Ino;
 use rt::{RwLock, RwLockWriteGuard};
+use smallvec::SmallVec;
 
 /// True for `.` and `..`, which can be neither given nor taken away.
 pub fn is_dot(name: &[u8]) -> bool {
@@ -52,8 +53,11 @@ pub fn check_target(target: &[u8], block_bytes: usize) -> Result<(), Errno> {
     }
 }
 
+/// Gates that a rename takes, which takes the most.
+const GATES_COMMON: usize = 4;
+
 /// Gates that are held.
-pub struct Gates<'a>(Vec<(Ino, RwLockWriteGuard<'a, ()>)>);
+pub struct Gates<'a>(SmallVec<[(Ino, RwLockWriteGuard<'a, ()>); GATES_COMMON]>);
 
 impl Gates<'_> {
     /// Lets go of all but that of `ino`.
@@ -65,7 +69,7 @@ impl Gates<'_> {
 /// Locks the gates of inodes exclusively, each once and by ascending inode number, so that two
 /// operations on the same inodes never wait for each other.
 pub fn lock_gates<'a>(inodes: impl IntoIterator<Item = (Ino, &'a RwLock<()>)>) -> Gates<'a> {
-    let mut order: Vec<_> = inodes.into_iter().collect();
+    let mut order: SmallVec<[_; GATES_COMMON]> = inodes.into_iter().collect();
     order.sort_by_key(|(ino, _)| *ino);
     order.dedup_by_key(|(ino, _)| *ino);
     let locked = order.into_iter().map(|(ino, gate)| (ino, gate.write()));

@@ -254,6 +254,19 @@ pub fn put_dir_entry(
     block[offset..offset + entry.len()].copy_from_slice(&entry);
 }
 
+/// The bytes of an entry up to the end of its name, in no memory of their own.
+pub struct EncodedDirEntry {
+    bytes: [u8; HEADER_BYTES + NAME_BYTES_MAX],
+    len: usize,
+}
+
+impl std::ops::Deref for EncodedDirEntry {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 /// The bytes of an entry up to the end of its name; `ino` `None` makes it unused.
 ///
 /// # Panics
@@ -263,19 +276,20 @@ pub fn encode_dir_entry(
     ino: Option<Ino>,
     file_type: FileType,
     name: &[u8],
-) -> Vec<u8> {
+) -> EncodedDirEntry {
     assert!(name.len() <= NAME_BYTES_MAX, "a name has at most 255 bytes");
     assert!(
         dir_entry_bytes(name.len()) <= rec_len,
         "a name fits its entry"
     );
-    let mut entry = Vec::with_capacity(HEADER_BYTES + name.len());
-    entry.extend_from_slice(&ino.map_or(0, |ino| ino.0).to_le_bytes());
-    entry.extend_from_slice(&encode_dir_rec_len(rec_len));
-    entry.push(name.len() as u8);
-    entry.push(file_type.code());
-    entry.extend_from_slice(name);
-    entry
+    let mut bytes = [0; HEADER_BYTES + NAME_BYTES_MAX];
+    bytes[..4].copy_from_slice(&ino.map_or(0, |ino| ino.0).to_le_bytes());
+    bytes[DIR_REC_LEN_AT..DIR_REC_LEN_AT + 2].copy_from_slice(&encode_dir_rec_len(rec_len));
+    bytes[6] = name.len() as u8;
+    bytes[7] = file_type.code();
+    let len = HEADER_BYTES + name.len();
+    bytes[HEADER_BYTES..len].copy_from_slice(name);
+    EncodedDirEntry { bytes, len }
 }
 
 /// The two bytes of the length of an entry, which lie [`DIR_REC_LEN_AT`] bytes behind its start.

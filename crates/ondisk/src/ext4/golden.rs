@@ -336,7 +336,8 @@ fn indexed_directory() {
     assert_eq!(dir.flags(), InodeFlags::EXTENTS | InodeFlags::INDEX);
     let block = image(BLOCK, BIG_INDEX);
     DxBlock::verify_checksum(seed, true, &block).expect("checksum of e2fsprogs");
-    let dx = DxBlock::parse_root(&block, true).expect("valid");
+    let shape = DxShape::of_root(&block, true).expect("valid");
+    let dx = shape.records(&block);
     assert_eq!(
         (dx.limit, dx.entries.len(), dx.root.expect("root").levels),
         (123, 10, 0)
@@ -352,7 +353,7 @@ fn indexed_directory() {
     let name = b"file-with-a-rather-long-name-143";
     let hash = dir_hash(HashVersion::HalfMd4, &superblock().hash_seed(), name);
     assert_eq!((hash.major, hash.minor), (0x0039_FC3E, 0xE9BE_CB18));
-    assert_eq!(dx.entries[dx.find(hash.major)].block, 1);
+    assert_eq!(dx.entries[shape.find(&block, hash.major)].block, 1);
     let mut again = block.clone();
     dx.encode(&mut again);
     DxBlock::update_checksum(seed, true, &mut again);

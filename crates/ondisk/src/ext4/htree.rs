@@ -55,7 +55,19 @@ pub struct DxRootInfo {
     pub flags: u8,
 }
 
-/// A block of the index: the root or a node.
+/// The shape of a block of the index whose records have been checked and still lie in the block: a
+/// lookup reads few of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DxShape {
+    /// Of the root only.
+    pub root: Option<DxRootInfo>,
+    /// Records that fit.
+    pub limit: u16,
+    /// Records, at least one.
+    pub count: u16,
+}
+
+/// A block of the index, the root or a node, taken apart to be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DxBlock {
     /// Of the root only.
@@ -81,71 +93,17 @@ impl DxBlock {
     /// Reads file block 0 of an indexed directory.
     ///
     /// # Errors
-    /// A field has an impossible value, or records are missing or out of order.
+    /// As [`DxShape::of_root`].
     pub fn parse_root(block: &[u8], checksums: bool) -> Result<DxBlock, Corrupt> {
-        Corrupt::need(WHAT, block, ROOT_RECORDS_AT + RECORD_BYTES + TAIL_BYTES)?;
-        let bad = |field, value: u8, reason| Corrupt::field(WHAT, field, value.into(), reason);
-        if block[0x1D] != INFO_BYTES {
-            return Err(bad("info_length", block[0x1D], "must be 8"));
-        }
-        if block[0x1E] > 3 {
-            return Err(bad(
-                "indirect_levels",
-                block[0x1E],
-                "more than any feature allows",
-            ));
-        }
-        let root = DxRootInfo {
-            hash_version: block[0x1C],
-            levels: block[0x1E],
-            flags: block[0x1F],
-        };
-        Self::parse_records(block, Some(root), checksums)
+        DxShape::of_root(block, checksums).map(|shape| shape.records(block))
     }
 
     /// Reads a node.
     ///
     /// # Errors
-    /// Records are missing or out of order.
+    /// As [`DxShape::of_node`].
     pub fn parse_node(block: &[u8], checksums: bool) -> Result<DxBlock, Corrupt> {
-        Corrupt::need(WHAT, block, NODE_RECORDS_AT + RECORD_BYTES + TAIL_BYTES)?;
-        Self::parse_records(block, None, checksums)
-    }
-
-    fn parse_records(
-        block: &[u8],
-        root: Option<DxRootInfo>,
-        checksums: bool,
-    ) -> Result<DxBlock, Corrupt> {
-        let at = records_at(root.is_some());
-        let (limit, count) = (get_le16(block, at), get_le16(block, at + 2));
-        if limit != Self::capacity(root.is_some(), block.len(), checksums) {
-            let reason = "not the number of records that fit the block";
-            return Err(Corrupt::field(WHAT, "limit", limit.into(), reason));
-        }
-        if count == 0 || count > limit {
-            let reason = "must be at least 1 and at most the limit";
-            return Err(Corrupt::field(WHAT, "count", count.into(), reason));
-        }
-        let entries: Vec<DxEntry> = (0..usize::from(count))
-            .map(|n| {
-                let r = &block[at + n * RECORD_BYTES..];
-                let hash = if n == 0 { 0 } else { get_le32(r, 0) };
-                DxEntry {
-                    hash,
-                    block: get_le32(r, 4) & BLOCK_MASK,
-                }
-            })
-            .collect();
-        if let Some(pair) = entries.windows(2).find(|p| p[0].hash > p[1].hash) {
-            let reason = "records must be in order of their hash";
-            return Err(Corrupt::field(WHAT, "hash", pair[1].hash.into(), reason));
-        }
-        Ok(DxBlock {
-            root,
-            limit,
-            entries,
-        })
+        DxShape::of_node(block, checksums).map(|shape| shape.records(block))
     }
 
     /// Writes the block. Of a root the entries `.` and `..` (bytes 0 to 24) stay as they are and
@@ -178,11 +136,6 @@ impl DxBlock {
         put_le16(block, at + 2, count as u16);
     }
 
-    /// The record that leads to `hash`: the last one whose own hash is not larger.
-    pub fn find(&self, hash: u32) -> usize {
-        self.entries[1..].partition_point(|e| e.hash <= hash)
-    }
-
     /// Stores the checksum of an encoded block.
     ///
     /// # Panics
@@ -199,6 +152,117 @@ impl DxBlock {
     pub fn verify_checksum(seed: InodeSeed, is_root: bool, block: &[u8]) -> Result<(), Corrupt> {
         let (tail, crc) = computed(seed, is_root, block)?;
         Corrupt::check(WHAT, get_le32(block, tail + 4), crc)
+    }
+}
+
+impl DxShape {
+    /// Checks file block 0 of an indexed directory.
+    ///
+    /// # Errors
+    /// A field has an impossible value, or records are missing or out of order.
+    pub fn of_root(block: &[u8], checksums: bool) -> Result<DxShape, Corrupt> {
+        Corrupt::need(WHAT, block, ROOT_RECORDS_AT + RECORD_BYTES + TAIL_BYTES)?;
+        let bad = |field, value: u8, reason| Corrupt::field(WHAT, field, value.into(), reason);
+        if block[0x1D] != INFO_BYTES {
+            return Err(bad("info_length", block[0x1D], "must be 8"));
+        }
+        if block[0x1E] > 3 {
+            return Err(bad(
+                "indirect_levels",
+                block[0x1E],
+                "more than any feature allows",
+            ));
+        }
+        let root = DxRootInfo {
+            hash_version: block[0x1C],
+            levels: block[0x1E],
+            flags: block[0x1F],
+        };
+        Self::checked(block, Some(root), checksums)
+    }
+
+    /// Checks a node.
+    ///
+    /// # Errors
+    /// Records are missing or out of order.
+    pub fn of_node(block: &[u8], checksums: bool) -> Result<DxShape, Corrupt> {
+        Corrupt::need(WHAT, block, NODE_RECORDS_AT + RECORD_BYTES + TAIL_BYTES)?;
+        Self::checked(block, None, checksums)
+    }
+
+    fn checked(
+        block: &[u8],
+        root: Option<DxRootInfo>,
+        checksums: bool,
+    ) -> Result<DxShape, Corrupt> {
+        let at = records_at(root.is_some());
+        let (limit, count) = (get_le16(block, at), get_le16(block, at + 2));
+        if limit != DxBlock::capacity(root.is_some(), block.len(), checksums) {
+            let reason = "not the number of records that fit the block";
+            return Err(Corrupt::field(WHAT, "limit", limit.into(), reason));
+        }
+        if count == 0 || count > limit {
+            let reason = "must be at least 1 and at most the limit";
+            return Err(Corrupt::field(WHAT, "count", count.into(), reason));
+        }
+        let shape = DxShape { root, limit, count };
+        let mut before = 0;
+        for n in 0..shape.len() {
+            let DxEntry { hash, .. } = shape.entry(block, n);
+            if hash < before {
+                let reason = "records must be in order of their hash";
+                return Err(Corrupt::field(WHAT, "hash", hash.into(), reason));
+            }
+            before = hash;
+        }
+        Ok(shape)
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.count.into()
+    }
+
+    /// False: there is a first record.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Record `n` of the block that was checked.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn entry(&self, block: &[u8], n: usize) -> DxEntry {
+        assert!(n < self.len(), "record {n} of {}", self.count);
+        let r = &block[records_at(self.root.is_some()) + n * RECORD_BYTES..];
+        DxEntry {
+            hash: if n == 0 { 0 } else { get_le32(r, 0) },
+            block: get_le32(r, 4) & BLOCK_MASK,
+        }
+    }
+
+    /// The record of the block that was checked which leads to `hash`: the last one whose own hash
+    /// is not larger.
+    pub fn find(&self, block: &[u8], hash: u32) -> usize {
+        let (mut below, mut above) = (0, self.len());
+        // Record `below` is not larger, record `above` is, or is none.
+        while above - below > 1 {
+            let middle = below.midpoint(above);
+            match self.entry(block, middle).hash <= hash {
+                true => below = middle,
+                false => above = middle,
+            }
+        }
+        below
+    }
+
+    /// All records of the block that was checked.
+    pub fn records(&self, block: &[u8]) -> DxBlock {
+        DxBlock {
+            root: self.root,
+            limit: self.limit,
+            entries: (0..self.len()).map(|n| self.entry(block, n)).collect(),
+        }
     }
 }
 
@@ -282,13 +346,35 @@ mod tests {
 
     #[test]
     fn find_takes_the_last_record_not_above() {
-        let dx = DxBlock {
+        let limit = DxBlock::capacity(false, 1024, true);
+        let mut block = vec![0; 1024];
+        let node = |entries| DxBlock {
             root: None,
-            limit: 10,
-            entries: entries(4),
+            limit,
+            entries,
         };
-        let found = [0, 99, 100, 101, 300, u32::MAX].map(|h| dx.find(h));
+        node(entries(4)).encode(&mut block);
+        let shape = DxShape::of_node(&block, true).expect("whole");
+        let found = [0, 99, 100, 101, 300, u32::MAX].map(|h| shape.find(&block, h));
         assert_eq!(found, [0, 0, 1, 1, 3, 3]);
+        node(entries(1)).encode(&mut block);
+        let shape = DxShape::of_node(&block, true).expect("whole");
+        assert_eq!([0, 7].map(|h| shape.find(&block, h)), [0, 0]);
+    }
+
+    #[test]
+    fn records_out_of_order_are_refused() {
+        let mut block = vec![0; 1024];
+        let mut records = entries(4);
+        records[2].hash = 50;
+        let limit = DxBlock::capacity(false, 1024, true);
+        let node = DxBlock {
+            root: None,
+            limit,
+            entries: records,
+        };
+        node.encode(&mut block);
+        assert!(DxShape::of_node(&block, true).is_err());
     }
 
     proptest! {
@@ -303,9 +389,9 @@ mod tests {
                     put_le16(&mut block, at + 2, count);
                 }
                 let _ = DxBlock::verify_checksum(InodeSeed(4), is_root, &block);
-                let dx = if is_root { DxBlock::parse_root } else { DxBlock::parse_node };
+                let dx = if is_root { DxShape::of_root } else { DxShape::of_node };
                 if let Ok(dx) = dx(&block, true) {
-                    prop_assert!(dx.find(u32::from(count)) < dx.entries.len());
+                    prop_assert!(dx.find(&block, u32::from(count)) < dx.records(&block).entries.len());
                 }
             }
         }

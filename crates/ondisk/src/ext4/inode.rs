@@ -27,9 +27,12 @@ use crate::Corrupt;
 use crate::field::fields;
 use base::bytes::{get_le16, get_le32, put_le16, put_le32};
 use base::{BlockNo, Ino};
+use smallvec::SmallVec;
 
 /// Bytes of an inode of revision 0, and the part that every inode has.
 pub const INODE_BYTES_OLD: usize = 128;
+/// Bytes of an inode as `mke2fs` makes them. Such inodes need no memory of their own.
+pub const INODE_BYTES_COMMON: usize = 256;
 /// Extra bytes that new inodes get (mke2fs 1.47 and Linux): up to and including the project.
 pub const INODE_EXTRA_BYTES_DEFAULT: u16 = 32;
 /// Bytes of the block area.
@@ -61,7 +64,7 @@ const _: () = assert!(BLOCK_AREA_AT + BLOCK_AREA_BYTES == 0x64);
 /// An inode; keeps bytes it does not know, extended attributes included.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Inode {
-    raw: Box<[u8]>,
+    raw: SmallVec<[u8; INODE_BYTES_COMMON]>,
 }
 
 impl Inode {
@@ -71,7 +74,7 @@ impl Inode {
     /// If `bytes` is below 128 or the extra fields do not fit.
     pub fn blank(bytes: usize, extra: u16) -> Inode {
         assert!(bytes >= INODE_BYTES_OLD, "an inode has at least 128 bytes");
-        let mut raw: Box<[u8]> = vec![0; bytes].into();
+        let mut raw = SmallVec::from_elem(0, bytes);
         if bytes > INODE_BYTES_OLD {
             assert!(
                 usize::from(extra) <= bytes - INODE_BYTES_OLD,
@@ -96,7 +99,9 @@ impl Inode {
                 return Err(Corrupt::field(WHAT, "i_extra_isize", extra.into(), reason));
             }
         }
-        Ok(Inode { raw: raw.into() })
+        Ok(Inode {
+            raw: SmallVec::from_slice(raw),
+        })
     }
 
     /// The bytes.

@@ -36,9 +36,10 @@ mod xattr;
 pub use bitmap::{BitmapChange, BitmapChecksum};
 pub use block_map::{BLOCK_MAP_DIRECT, BLOCK_MAP_SLOTS, BlockPath};
 pub use dir::{
-    DIR_ENTRY_MIN_BYTES, DIR_REC_LEN_AT, DIR_TAIL_BYTES, DirEntries, DirEntry, DirHead, FileType,
-    NAME_BYTES_MAX, dir_checksum_with, dir_entry_bytes, encode_dir_entry, encode_dir_rec_len,
-    put_dir_entry, put_dir_tail, set_dir_rec_len, update_dir_checksum, verify_dir_checksum,
+    DIR_ENTRY_MIN_BYTES, DIR_REC_LEN_AT, DIR_TAIL_BYTES, DirEntries, DirEntry, DirHead,
+    EncodedDirEntry, FileType, NAME_BYTES_MAX, dir_checksum_with, dir_entry_bytes,
+    encode_dir_entry, encode_dir_rec_len, put_dir_entry, put_dir_tail, set_dir_rec_len,
+    update_dir_checksum, verify_dir_checksum,
 };
 pub use dir_hash::{DirHash, HashVersion, dir_hash};
 pub use extent::{
@@ -49,10 +50,11 @@ pub use fast_commit::{FastCommitName, FastCommitTag, FastCommitWriter, FastCommi
 pub use features::{Compat, Incompat, RoCompat};
 pub use geometry::InodePlace;
 pub use group::{GROUP_DESC_BYTES_32, GROUP_DESC_BYTES_64, GroupDesc, GroupFlags};
-pub use htree::{DxBlock, DxEntry, DxRootInfo};
+pub use htree::{DxBlock, DxEntry, DxRootInfo, DxShape};
 pub use inode::{
-    BLOCK_AREA_BYTES, INODE_BYTES_OLD, INODE_EXTRA_BYTES_DEFAULT, Inode, MODE_BLOCK, MODE_CHAR,
-    MODE_DIR, MODE_FIFO, MODE_REGULAR, MODE_SOCKET, MODE_SYMLINK, MODE_TYPE_MASK,
+    BLOCK_AREA_BYTES, INODE_BYTES_COMMON, INODE_BYTES_OLD, INODE_EXTRA_BYTES_DEFAULT, Inode,
+    MODE_BLOCK, MODE_CHAR, MODE_DIR, MODE_FIFO, MODE_REGULAR, MODE_SOCKET, MODE_SYMLINK,
+    MODE_TYPE_MASK,
 };
 pub use inode_flags::InodeFlags;
 pub use journal_dev::JournalDevice;

@@ -36,7 +36,7 @@ impl Path {
     }
     fn root(io: &dyn DirRead) -> FsResult<(Index, HashVersion)> {
         let root = Index::root(io)?;
-        let info = root.dx.root.expect("a root has what only a root has");
+        let info = root.root_info().expect("a root has what only a root has");
         let most = io.facts().levels_max;
         if info.levels > most {
             let what = format!(
@@ -50,8 +50,8 @@ impl Path {
         Ok((root, hash))
     }
     fn descend(io: &dyn DirRead, root: Index, hash: HashVersion, target: u32) -> FsResult<Path> {
-        let levels = root.dx.root.map_or(0, |info| info.levels);
-        let at = root.dx.find(target);
+        let levels = root.root_info().map_or(0, |info| info.levels);
+        let at = root.find(target);
         let mut path = Path {
             frames: smallvec![Frame { index: root, at }],
             hash,
@@ -59,7 +59,7 @@ impl Path {
         };
         for _ in 0..levels {
             let index = path.load_child(io)?;
-            let at = index.dx.find(target);
+            let at = index.find(target);
             path.frames.push(Frame { index, at });
         }
         Ok(path)
@@ -70,7 +70,8 @@ impl Path {
     /// The block that the last frame points to.
     fn child(&self, io: &dyn DirRead) -> FsResult<u32> {
         let frame = self.last();
-        let child = frame.index.dx.entries[frame.at].block;
+        let record = frame.index.get(frame.at);
+        let child = record.expect("the path takes a record").block;
         match self.frames.iter().find(|above| above.index.lblk == child) {
             Some(_) => Err(corrupt(
                 io.facts(),
@@ -119,14 +120,15 @@ impl Path {
     /// Where the leaf's range begins; bit 0 marks a continuation.
     pub(in crate::dir) fn own_hash(&self) -> u32 {
         let frame = self.frames.iter().rev().find(|frame| frame.at > 0);
-        frame.map_or(0, |frame| frame.index.dx.entries[frame.at].hash)
+        let record = frame.and_then(|frame| frame.index.get(frame.at));
+        record.map_or(0, |record| record.hash)
     }
     /// Where the range of the next leaf begins; `None` at the last one.
     pub(in crate::dir) fn next_hash(&self) -> Option<u32> {
         self.frames
             .iter()
             .rev()
-            .find_map(|frame| frame.index.dx.entries.get(frame.at + 1))
+            .find_map(|frame| frame.index.get(frame.at + 1))
             .map(|pair| pair.hash)
     }
     /// dir-I3: true if a name of this hash may stand in the leaf.
@@ -142,7 +144,7 @@ impl Path {
     pub(in crate::dir) fn advance(&mut self, io: &dyn DirRead) -> FsResult<bool> {
         let levels = self.frames.len();
         while let Some(frame) = self.frames.last_mut() {
-            if frame.at + 1 < frame.index.dx.entries.len() {
+            if frame.at + 1 < frame.index.len() {
                 frame.at += 1;
                 break;
             }

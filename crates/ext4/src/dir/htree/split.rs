@@ -75,18 +75,19 @@ fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
 /// one pair that points to it.
 fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     let at = path.frames[0].at;
-    let pairs = path.frames[0].index.dx.entries.clone();
+    let mut records = path.frames[0].index.records();
+    let pairs = std::mem::take(&mut records.entries);
     let lblk = io.append(layout::new_node(io.facts(), pairs).into())?;
-    let root = &mut path.frames[0];
-    root.index.dx.entries = vec![DxEntry {
+    records.entries.push(DxEntry {
         hash: 0,
         block: lblk,
-    }];
-    if let Some(info) = &mut root.index.dx.root {
+    });
+    if let Some(info) = &mut records.root {
         info.levels += 1;
     }
+    let root = &mut path.frames[0];
     root.at = 0;
-    root.index.store(io)?;
+    root.index.store(io, &records)?;
     let index = Index::node(io, lblk)?;
     path.frames.insert(1, Frame { index, at });
     Ok(())
@@ -97,11 +98,12 @@ fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
 fn split_node(io: &mut dyn DirIo, path: &mut Path, level: usize) -> FsResult<()> {
     let Frame { mut index, at } = path.frames.remove(level);
     let parent = &mut path.frames[level - 1];
-    let half = index.dx.entries.len() / 2;
-    let upper = index.dx.entries.split_off(half);
+    let mut records = index.records();
+    let half = records.entries.len() / 2;
+    let upper = records.entries.split_off(half);
     let hash = upper[0].hash;
     let lblk = io.append(layout::new_node(io.facts(), upper).into())?;
-    index.store(io)?;
+    index.store(io, &records)?;
     add_pair(io, parent, DxEntry { hash, block: lblk })?;
     let frame = if at >= half {
         parent.at += 1;
@@ -118,8 +120,9 @@ fn split_node(io: &mut dyn DirIo, path: &mut Path, level: usize) -> FsResult<()>
 
 /// Adds a pair behind the one that the path takes.
 fn add_pair(io: &mut dyn DirIo, frame: &mut Frame, pair: DxEntry) -> FsResult<()> {
-    frame.index.dx.entries.insert(frame.at + 1, pair);
-    frame.index.store(io)
+    let mut records = frame.index.records();
+    records.entries.insert(frame.at + 1, pair);
+    frame.index.store(io, &records)
 }
 
 /// Moves the upper half of a leaf, by hash, into a new leaf. Answers the one in which the path's

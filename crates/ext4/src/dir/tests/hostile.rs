@@ -133,7 +133,8 @@ fn damaged_checksums() {
 }
 
 fn with_root(dir: &mut Memory, edit: impl FnOnce(&mut ondisk::ext4::DxBlock)) {
-    let mut root = layout::parse_root(&dir.facts, &dir.blocks[0]).expect("whole");
+    let shape = layout::root_shape(&dir.facts, &dir.blocks[0]).expect("whole");
+    let mut root = shape.records(&dir.blocks[0]);
     edit(&mut root);
     let facts = dir.facts.clone();
     change(dir, 0, |block| layout::put_index(&facts, block, &root));
@@ -253,7 +254,9 @@ fn leaf_with_stray_names_is_not_split() {
 #[test]
 fn nodes_out_of_order() {
     let mut dir = filled(USUAL, 700);
-    let root = layout::parse_root(&dir.facts, &dir.blocks[0]).expect("whole");
+    let root = layout::root_shape(&dir.facts, &dir.blocks[0])
+        .expect("whole")
+        .records(&dir.blocks[0]);
     let lblk = dir.blocks.len() as u32;
     let mut again = root.entries.clone();
     again[0].block = lblk;

@@ -300,7 +300,9 @@ fn full_index() {
     };
     let node = layout::new_node(&dir.facts, fill(1, 510));
     dir.blocks.push(node.into());
-    let mut root = layout::parse_root(&dir.facts, &dir.blocks[0]).expect("whole");
+    let mut root = layout::root_shape(&dir.facts, &dir.blocks[0])
+        .expect("whole")
+        .records(&dir.blocks[0]);
     root.root.as_mut().expect("a root").levels = 1;
     root.entries = fill(3, 507);
     let mut block = dir.blocks[0].to_vec();

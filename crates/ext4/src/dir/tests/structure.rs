@@ -21,7 +21,9 @@ pub fn check(dir: &Memory) -> (Vec<Vec<u8>>, u8) {
         }
         return (names, 0);
     }
-    let root = layout::parse_root(&dir.facts, &dir.blocks[0]).expect("a whole root");
+    let root = layout::root_shape(&dir.facts, &dir.blocks[0])
+        .expect("a whole root")
+        .records(&dir.blocks[0]);
     let levels = root.root.expect("a root").levels;
     let mut leaves = Vec::new();
     let mut seen = vec![0u32];
@@ -32,8 +34,9 @@ pub fn check(dir: &Memory) -> (Vec<Vec<u8>>, u8) {
             leaves.push((begin, entry.block));
             continue;
         }
-        let node = layout::parse_node(&dir.facts, &dir.blocks[entry.block as usize])
-            .expect("a whole node");
+        let node = layout::node_shape(&dir.facts, &dir.blocks[entry.block as usize])
+            .expect("a whole node")
+            .records(&dir.blocks[entry.block as usize]);
         for (m, below) in node.entries.iter().enumerate() {
             seen.push(below.block);
             leaves.push((if m == 0 { begin } else { below.hash }, below.block));
@@ -94,7 +97,9 @@ fn the_walk_sees_a_stray_name() {
         .expect("room");
     }
     check(&dir);
-    let mut root = layout::parse_root(&dir.facts, &dir.blocks[0]).expect("whole");
+    let mut root = layout::root_shape(&dir.facts, &dir.blocks[0])
+        .expect("whole")
+        .records(&dir.blocks[0]);
     let middle = root.entries.len() / 2;
     root.entries[middle].hash += 0x0100_0000;
     let mut block = dir.blocks[0].to_vec();
