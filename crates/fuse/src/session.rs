@@ -80,14 +80,13 @@ impl Mounted {
         let room = Room::take(options).map_err(|e| no_mount(vfs, e))?;
         let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(tell);
         let teller = Arc::clone(&tell);
-        let strict = options.errors.as_deref() == Some("panic");
         let notices = Arc::new(Notices::new());
         let kernel = Arc::clone(&notices);
         let server = Arc::new(Server::new(
             Arc::clone(vfs),
             kernel,
             options.access_times_kept(),
-            strict,
+            options.errors.as_deref() == Some("panic"),
             Box::new(move |what| teller(what)),
         ));
         if let Some(remounter) = remounter {
@@ -118,8 +117,7 @@ impl Mounted {
                     unmasked: Arc::clone(&agreed.unmasked),
                     owner: rustix::process::geteuid().as_raw(),
                 };
-                let abort = Arc::new(Abort::new(dir.to_path_buf(), device.clone()));
-                let trouble = trouble(&tell, &abort);
+                let (abort, trouble) = trouble(&tell, dir, device.clone());
                 let ring = match ring_of(&session, plan, desk, &agreed, &trouble, dir) {
                     Ok(ring) => ring,
                     Err(why) => {
@@ -227,18 +225,24 @@ fn with_ring(options: &Options) -> Result<(Options, Option<Plan>), String> {
     }
 }
 
-/// What the ring calls when it is in trouble.
-fn trouble(tell: &Arc<dyn Fn(&str) + Send + Sync>, abort: &Arc<Abort>) -> Trouble {
-    let (teller, abort) = (Arc::clone(tell), Arc::clone(abort));
+/// What ends the connection, and what the ring calls when it is in trouble.
+fn trouble(
+    tell: &Arc<dyn Fn(&str) + Send + Sync>,
+    dir: &Path,
+    device: Option<String>,
+) -> (Arc<Abort>, Trouble) {
+    let abort = Arc::new(Abort::new(dir.to_path_buf(), device));
+    let (teller, ends) = (Arc::clone(tell), Arc::clone(&abort));
     let break_up = move |why: &str| {
-        if let Some(sentence) = abort.end(why) {
+        if let Some(sentence) = ends.end(why) {
             teller(&sentence);
         }
     };
-    Trouble {
+    let trouble = Trouble {
         tell: Arc::clone(tell),
         break_up: Arc::new(break_up),
-    }
+    };
+    (abort, trouble)
 }
 
 /// Starts the ring if it has been agreed on. `Ok(None)`: requests come through the device.
