@@ -46,10 +46,10 @@ pub(crate) fn backup_homes(torn: Option<&Superblock>) -> Vec<(BlockSize, BlockNo
     torn.and_then(own).into_iter().chain(common).collect()
 }
 
-/// True if a torn superblock, which the device of `sectors` sectors of 512 bytes can hold, has other
-/// sizes than a backup that was found. Then the backup is that of an older volume, though the
-/// descriptors of that may be left as well: they lie within the first block of a volume whose blocks
-/// are larger.
+/// True if a torn superblock, which the device of `sectors` sectors of 512 bytes can hold, has
+/// other sizes than a backup that was found. Then the backup is that of an older volume, though the
+/// descriptors of that may be left as well: they lie within the first block of a volume whose
+/// blocks are larger.
 pub(crate) fn is_older(backup: &Superblock, torn: &Superblock, sectors: u64) -> bool {
     let shape = |sb: &Superblock| (sb.block_bytes(), sb.blocks_per_group());
     let held = sectors / u64::from(torn.block_bytes() / 512) >= torn.blocks_count();

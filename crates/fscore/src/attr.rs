@@ -181,6 +181,9 @@ pub struct SetAttr {
     pub atime: Option<TimeSet>,
     /// Modification time.
     pub mtime: Option<TimeSet>,
+    /// The times are those of writes that were accepted before: a kernel that keeps times with its
+    /// cache tells of them late. Flags that the file has by now refuse them no more.
+    pub of_writes: bool,
 }
 
 impl SetAttr {

@@ -149,8 +149,8 @@ impl Filesystem for Adapter {
         size: Option<u64>,
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _handle: Option<FileHandle>,
+        ctime: Option<SystemTime>,
+        handle: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
         _bkuptime: Option<SystemTime>,
@@ -165,6 +165,7 @@ impl Filesystem for Adapter {
                 size,
                 atime: atime.map(time_set),
                 mtime: mtime.map(time_set),
+                of_writes: ctime.is_some() && handle.is_some(),
             };
             let set = || self.server.setattr(caller(request), ino.0, &change);
             let changed = as_caller(request, set);

@@ -29,6 +29,8 @@ use std::io;
 const WAITING_MAX: usize = usize::MAX;
 /// As the offset of a range: attributes only, no pages.
 const ATTRIBUTES: i64 = -1;
+/// As the length of a range: all that lies behind its begin.
+const TO_THE_END: usize = 0;
 
 /// Pages to be dropped: those of a direct write whose content has changed, with its answer, or
 /// those that found no room.
@@ -105,7 +107,7 @@ impl Notices {
     }
 
     /// Has the kernel drop its pages of the range soon, because they differ from what the file
-    /// holds (P4). The write that was refused has been answered, or is by a thread that does not
+    /// holds (P4). The request that was refused has been answered, or is by a thread that does not
     /// wait for this.
     pub fn drop_refused(&self, number: u64, offset: u64, len: usize) {
         self.drop_soon(Written {
@@ -144,5 +146,9 @@ impl KernelCache for Notices {
             // As above.
             let _ = kernel.inval_inode(INodeNo(number), ATTRIBUTES, 0);
         }
+    }
+
+    fn content_changed(&self, number: u64, offset: u64) {
+        self.drop_refused(number, offset, TO_THE_END);
     }
 }

@@ -56,8 +56,9 @@ fn collect(
 }
 
 impl crate::Ext4 {
-    /// Blocks that hold nodes of an inode's tree. The `tree` lock is held. Leaves are not read, since
-    /// what lies above names them: a file written at random has hundreds, and each fsync asks.
+    /// Blocks that hold nodes of an inode's tree. The `tree` lock is held. Leaves are not read,
+    /// since what lies above names them: a file written at random has hundreds, and each fsync
+    /// asks.
     pub(crate) fn tree_blocks_of(&self, inode: &crate::Inode) -> FsResult<Vec<BlockNo>> {
         let mut blocks = Vec::new();
         let mut seen = std::collections::BTreeSet::new();

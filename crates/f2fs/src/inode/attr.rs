@@ -64,6 +64,7 @@ impl F2fs {
             return Err(Errno::Stale.into());
         }
         match set.is_guarded() {
+            _ if set.of_writes => {}
             true => inode.check_not_guarded()?,
             false => inode.check_not_immutable()?,
         }

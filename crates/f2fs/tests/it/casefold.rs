@@ -2,8 +2,8 @@
 //! fsck.f2fs, which computes folded hashes itself, and Varve reads what the other one's mkfs made.
 
 use crate::common::{
-    Image, MIB, Volume, end, fork, fresh, have_tools, judge, made, mount, options_of,
-    options_with_ring, try_mount,
+    Image, MIB, Volume, end, fork, fresh, have_tools, made, mount, options_of, options_with_ring,
+    try_mount,
 };
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::Class;

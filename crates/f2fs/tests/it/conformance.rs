@@ -3,12 +3,13 @@
 use crate::common;
 use block::Queue;
 use blockdev::Ram;
+use ondisk::f2fs::Features;
 use rt::{Sim, SimConfig, WallTime};
 use std::sync::Arc;
 use testkit::conformance;
 use varve_f2fs::mkfs::{DeviceContent, Options, plan};
 use varve_f2fs::{F2fs, MountOptions};
-use vfs::FileSystem;
+use vfs::{Creds, FallocateMode, FileKind, FileSystem, XattrMode};
 
 const BYTES: u64 = 64 << 20;
 
@@ -45,6 +46,42 @@ fn simulated() {
             sim.run(|| conformance::run_case(case, || fresh(options)))
                 .unwrap();
         }
+    }
+}
+
+/// Only inodes have checksums: in other nodes the bytes that would tell of one, and hold it, are
+/// addresses or attributes.
+#[test]
+fn nodes_that_are_no_inodes_keep_their_bytes() {
+    if !common::have_tools() {
+        return;
+    }
+    for scheme in ["", "scheme=f2fsj", "scheme=page-journal"] {
+        let features = "extra_attr,inode_checksum";
+        let ram = match scheme {
+            "" => common::Image::new(128, &["-O", features]).load(),
+            _ => common::made(&Options {
+                features: Features::EXTRA_ATTR | Features::INODE_CHKSUM,
+                ..common::options_with_ring(128, 512)
+            }),
+        };
+        let fs = common::mount(&ram, scheme);
+        let creds = Creds::default();
+        let create = |name: &[u8]| fs.create(fs.root(), name, FileKind::File, 0o600, 0, creds);
+        let (large, marked) = (
+            create(b"large").unwrap().ino,
+            create(b"marked").unwrap().ino,
+        );
+        let value = [0x33; 3000];
+        (fs.fallocate(large, FallocateMode::Allocate, 0, 32 << 20)).expect("room");
+        (fs.setxattr(marked, b"user.a", &value, XattrMode::Any)).expect("room");
+        fs.sync().expect("synced");
+        fs.unmount().expect("unmounts");
+        common::judge(&ram);
+        let fs = common::mount(&ram, scheme);
+        let found = fs.getxattr(marked, b"user.a").expect("there");
+        assert!(found == value, "{scheme}: the value has changed");
+        fs.unmount().expect("unmounts");
     }
 }
 

@@ -38,8 +38,10 @@ const SET_GID: u32 = 1 << 2;
 const SET_SIZE: u32 = 1 << 3;
 const SET_ATIME: u32 = 1 << 4;
 const SET_MTIME: u32 = 1 << 5;
+const SET_HANDLE: u32 = 1 << 6;
 const SET_ATIME_NOW: u32 = 1 << 7;
 const SET_MTIME_NOW: u32 = 1 << 8;
+const SET_CTIME: u32 = 1 << 10;
 
 /// What answers requests.
 pub(crate) struct Desk {
@@ -209,6 +211,7 @@ impl Desk {
             size: has(SET_SIZE).then(|| op.u64(16)),
             atime: time(SET_ATIME, SET_ATIME_NOW, 32, 56),
             mtime: time(SET_MTIME, SET_MTIME_NOW, 40, 60),
+            of_writes: has(SET_CTIME) && has(SET_HANDLE),
         };
         let set = || self.server.setattr(caller(head), head.node, &change);
         let changed = as_caller(head, set);

@@ -28,6 +28,28 @@ pub struct Change {
     pub atime: Option<TimeSet>,
     /// Modification time.
     pub mtime: Option<TimeSet>,
+    /// The kernel names the time of change, and an open file: so it tells, before an fsync or a
+    /// close, of the times that it has kept with `writeback`. A program cannot ask for that.
+    pub of_writes: bool,
+}
+
+impl Change {
+    /// Nothing changes but the time of the last write.
+    fn only_of_writes(&self) -> bool {
+        let Change {
+            perm: None,
+            uid: None,
+            gid: None,
+            size: None,
+            atime: None,
+            mtime: Some(TimeSet::To(_)),
+            of_writes: true,
+        } = self
+        else {
+            return false;
+        };
+        true
+    }
 }
 
 impl Server {
@@ -61,6 +83,7 @@ impl Server {
                 size: change.size,
                 atime: change.atime,
                 mtime: change.mtime,
+                of_writes: change.only_of_writes(),
             };
             if set.perm.is_none() && set.size.is_some() && caller.uid != 0 {
                 set.perm = self.without_privileges(ino)?;

@@ -44,6 +44,10 @@ pub trait KernelCache: Send + Sync {
     /// Attributes of the inode that the protocol calls `number` have changed in a way that the
     /// answer to the request does not show. When this returns, the kernel asks for them anew.
     fn attributes_changed(&self, number: u64);
+
+    /// Content from `offset` on has changed by a request that fails. The kernel drops its pages of
+    /// it soon, and its attributes.
+    fn content_changed(&self, number: u64, offset: u64);
 }
 
 /// A kernel that keeps nothing.
@@ -51,6 +55,7 @@ pub struct NoCache;
 
 impl KernelCache for NoCache {
     fn attributes_changed(&self, _number: u64) {}
+    fn content_changed(&self, _number: u64, _offset: u64) {}
 }
 
 /// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode

@@ -32,10 +32,10 @@
 //! - W9 (others): the last block of the area stays free ([`Area::of`]).
 //! - W10 (room): recovery logs what a replay changes as transaction T, so the ring has room for
 //!   that. It has room for what T itself has changed (journal-space-S1), and a replay changes more
-//!   only where it maps a whole file anew, puts a name elsewhere, or frees a file that was open when
-//!   its last name went. Of the first two kinds the file system makes no fast commit with which all
-//!   of T might need more than [`FastStart::spare`] beyond T; the third kind its recovery does
-//!   later, in transactions of its own, where the ring has no room (fast_commit-U5 of ext4).
+//!   only where it maps a whole file anew, puts a name elsewhere, or frees a file that was open
+//!   when its last name went. Of the first two kinds the file system makes no fast commit with
+//!   which all of T might need more than [`FastStart::spare`] beyond T; the third kind its recovery
+//!   does later, in transactions of its own, where the ring has no room (fast_commit-U5 of ext4).
 //! - W11 (nothing old): before the superblock durably names the begin of a log with fast commits,
 //!   the area holds zeros. A scheme without fast commits has these blocks in its ring, so that
 //!   content of files may lie there, and an older file system may have left fast commits. Recovery

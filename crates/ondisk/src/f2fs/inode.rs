@@ -605,9 +605,11 @@ pub fn inode_checksum(block: &[u8], seed: u32) -> u32 {
     crc(crc(body, &[0; 4]), &block[CHECKSUM_AT + 4..BLOCK_BYTES])
 }
 
-/// True if the inode in `block` has a checksum.
+/// True if `block` is an inode that has a checksum. In other nodes addresses or attributes lie
+/// where an inode tells that, and where it has the checksum.
 fn has_checksum(block: &[u8], features: Features) -> bool {
     features.has(Features::INODE_CHKSUM)
+        && footer(block).is_inode()
         && Inline(block[3]).has(Inline::EXTRA_ATTR)
         && get_le16(block, ADDR_AT) >= 12
 }

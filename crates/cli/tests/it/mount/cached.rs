@@ -3,7 +3,8 @@
 
 use super::place::{Place, must, run};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
 const KINDS: [&str; 2] = ["ext4", "f2fs"];
@@ -173,6 +174,74 @@ fn reads_that_the_kernel_could_answer_move_the_access_time_where_it_is_due() {
         read();
         let (second, third) = (read(), read());
         assert_eq!(third > second, moves, "{options}: {second:?}, {third:?}");
+        place.umount();
+    }
+}
+
+/// The kernel sends the time of a write, which it has kept, before the answer to an fsync. A file
+/// that only grows by appending refuses times that somebody names.
+#[test]
+fn an_append_to_a_file_that_takes_nothing_else_is_synced() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("writeback");
+        let file = place.dir().join("log");
+        fs::write(&file, "12345").expect("room");
+        let name = file.to_string_lossy().to_string();
+        must("sync", &[&name]);
+        must("chattr", &["+a", &name]);
+        let mut log = fs::File::options().append(true).open(&file).expect("may");
+        log.write_all(b"more").expect("may");
+        log.sync_all().unwrap_or_else(|e| panic!("{kind}: {e}"));
+        drop(log);
+        let (code, said) = run("touch", &["-d", "2001-01-01", &name]);
+        assert_ne!(code, 0, "{kind}, a time that is named: {said}");
+        let when = fs::metadata(&file).expect("there").mtime();
+        place.umount();
+        place.mount("writeback");
+        assert_eq!(fs::read(&file).expect("there"), b"12345more", "{kind}");
+        let kept = fs::metadata(&file).expect("there").mtime();
+        assert_eq!(kept, when, "{kind}");
+        must("chattr", &["-a", &name]);
+        place.umount();
+    }
+}
+
+/// A call for more room than there is may have changed the file before it fails.
+#[test]
+fn after_a_failed_fallocate_the_kernel_shows_what_is_there() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("rw");
+        let (zeroed, grown) = (place.dir().join("zeroed"), place.dir().join("grown"));
+        fs::write(&zeroed, [b'x'; 65536]).expect("room");
+        fs::write(&grown, [b'y'; 1000]).expect("room");
+        let name = zeroed.to_string_lossy().to_string();
+        must("truncate", &["-s", "10G", &name]);
+        must("sync", &[&name]);
+        let read = || {
+            let mut bytes = vec![0; 65536];
+            let file = fs::File::open(&zeroed).expect("there");
+            file.read_exact_at(&mut bytes, 0).expect("there");
+            bytes
+        };
+        assert_eq!(read(), [b'x'; 65536]);
+        let (code, said) = run("fallocate", &["-z", "-l", "10G", &name]);
+        assert_ne!(code, 0, "{kind}: {said}");
+        // Pages are dropped by a thread of its own, which a request after this one may overtake.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let shown = read();
+        must("sh", &["-c", "echo 1 >/proc/sys/vm/drop_caches"]);
+        assert_eq!(shown, read(), "{kind}: shown from a cache, and there");
+        let mut end = fs::File::options().append(true).open(&grown).expect("ours");
+        let name = grown.to_string_lossy().to_string();
+        let (code, said) = run("fallocate", &["-l", "10G", &name]);
+        assert_ne!(code, 0, "{kind}: {said}");
+        end.write_all(b"end").expect("room");
+        drop(end);
+        let content = fs::read(&grown).expect("there");
+        assert_eq!(content.len(), 1003, "{kind}: an append goes to the end");
+        assert!(content.ends_with(b"yend"), "{kind}");
         place.umount();
     }
 }
