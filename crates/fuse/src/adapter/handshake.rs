@@ -27,7 +27,6 @@ pub(super) fn agree(
     agreed: &Agreed,
 ) -> io::Result<()> {
     let wanted = [
-        InitFlags::FUSE_ATOMIC_O_TRUNC,
         InitFlags::FUSE_CACHE_SYMLINKS,
         InitFlags::FUSE_DO_READDIRPLUS,
         InitFlags::FUSE_EXPORT_SUPPORT,
@@ -39,6 +38,12 @@ pub(super) fn agree(
     for flag in wanted {
         // An older kernel without it does more work itself.
         let _ = config.add_capabilities(flag);
+    }
+    if !options.writeback {
+        // With both, Linux 6.18 now and then lost an `O_TRUNC` beside direct writes: programs saw the
+        // new content, and behind it the volume kept the old one. Without it the kernel cuts by a
+        // request of its own.
+        let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
     }
     if options.transport != Transport::Device {
         let offered = config.add_capabilities(InitFlags::FUSE_OVER_IO_URING);

@@ -2,10 +2,13 @@
 //! handles (fuse-U6 to fuse-U8).
 
 use super::place::{Place, must, run};
+use rustix::fs::OFlags;
 use std::fs::{self, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const KINDS: [&str; 2] = ["ext4", "f2fs"];
 /// So long that the kernel would answer from what it keeps for as long as the test runs.
@@ -207,6 +210,67 @@ fn an_append_to_a_file_that_takes_nothing_else_is_synced() {
     }
 }
 
+/// What direct writers and those who cut a file as they open it leave, with pages in the kernel's
+/// write-back cache, is what programs were shown.
+#[test]
+fn a_file_cut_by_an_open_beside_direct_writes_stays_cut() {
+    const FILES: usize = 4;
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("writeback");
+        let dir = place.dir();
+        let file = move |n: usize| dir.join(format!("f{}", n % FILES));
+        for n in 0..FILES {
+            fs::write(file(n), "").expect("room");
+        }
+        let until = Instant::now() + Duration::from_secs(3);
+        thread::scope(|scope| {
+            for task in 0..3_usize {
+                let at = &file;
+                scope.spawn(move || {
+                    // Memory for direct writes has to lie on a border of pages.
+                    let memory = vec![b'A' + task as u8; 17 * 4096];
+                    let first = memory.as_ptr().align_offset(4096);
+                    for n in (0..).map(|n: usize| n * 2_654_435_761 + task) {
+                        let mut options = fs::File::options();
+                        let direct = options
+                            .write(true)
+                            .custom_flags(OFlags::DIRECT.bits() as i32);
+                        let direct = direct.open(at(n >> 3)).expect("there");
+                        let piece = &memory[first..][..4096 * (1 + (n >> 7) % 15)];
+                        let _ = direct.write_all_at(piece, 4096 * ((n >> 12) as u64 % 512));
+                        if Instant::now() > until {
+                            return;
+                        }
+                    }
+                });
+                scope.spawn(move || {
+                    for n in (0..).map(|n: usize| n * 2_246_822_519 + task) {
+                        let mut options = fs::File::options();
+                        let flags = [0, OFlags::TRUNC.bits() as i32][(n >> 9) % 2];
+                        let options = options.append(true).custom_flags(flags);
+                        let mut file = options.open(at(n >> 5)).expect("there");
+                        let piece = vec![b'a' + task as u8; 1 + (n >> 11) % 400];
+                        file.write_all(&piece).expect("room");
+                        if Instant::now() > until {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let contents = || (0..FILES).map(|n| fs::read(file(n)).expect("there"));
+        let shown: Vec<Vec<u8>> = contents().collect();
+        place.umount();
+        place.mount("writeback");
+        for (n, (shown, kept)) in shown.iter().zip(contents()).enumerate() {
+            let (bytes, after) = (shown.len(), kept.len());
+            assert!(*shown == kept, "{kind}, {n}: {bytes} shown, {after} kept");
+        }
+        place.umount();
+    }
+}
+
 /// A call for more room than there is may have changed the file before it fails.
 #[test]
 fn after_a_failed_fallocate_the_kernel_shows_what_is_there() {
@@ -229,7 +293,7 @@ fn after_a_failed_fallocate_the_kernel_shows_what_is_there() {
         let (code, said) = run("fallocate", &["-z", "-l", "10G", &name]);
         assert_ne!(code, 0, "{kind}: {said}");
         // Pages are dropped by a thread of its own, which a request after this one may overtake.
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(300));
         let shown = read();
         must("sh", &["-c", "echo 1 >/proc/sys/vm/drop_caches"]);
         assert_eq!(shown, read(), "{kind}: shown from a cache, and there");
