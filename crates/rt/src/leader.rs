@@ -223,8 +223,8 @@ impl Leaders {
 
     /// As [`Leaders::turn`] for work whose end no client waits for, and without parking: the thread
     /// may have more to do before it reads again. `batch` numbers what the thread has read at once:
-    /// from the [`PARTS_MAX`]th part of a batch on another thread is called to the source, because
-    /// a batch may have a million parts.
+    /// from the 64th part of a batch on another thread is called to the source, because a batch
+    /// may have a million parts.
     pub fn aside(self: &Arc<Self>, batch: u64, work: impl FnOnce()) {
         let parts = SEAT.with(|seat| {
             let (last, parts) = seat.batch.get();

@@ -40,9 +40,9 @@ pub(super) fn agree(
         let _ = config.add_capabilities(flag);
     }
     if !options.writeback {
-        // With both, Linux 6.18 now and then lost an `O_TRUNC` beside direct writes: programs saw the
-        // new content, and behind it the volume kept the old one. Without it the kernel cuts by a
-        // request of its own.
+        // With both, Linux 6.18 now and then lost an `O_TRUNC` beside direct writes: programs saw
+        // the new content, and behind it the volume kept the old one. Without it the kernel cuts
+        // by a request of its own.
         let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
     }
     if options.transport != Transport::Device {
