@@ -247,8 +247,10 @@ fn named(letter: char, (len, _): (usize, usize)) -> String {
 fn full_directory(stage: &Stage) {
     let free = base::BLOCK_BYTES - 12 - (12 + 12 + 20);
     stage.make(&named('A', LONG));
+    // Else the two leave one hole.
+    stage.make(&named('M', LONG));
     stage.make(&named('B', SHORT));
-    let rest = free - LONG.1 - SHORT.1;
+    let rest = free - 2 * LONG.1 - SHORT.1;
     for n in 0..rest / LONG.1 {
         stage.make(&format!("{n:0>104}"));
     }
@@ -258,16 +260,22 @@ fn full_directory(stage: &Stage) {
     for name in names {
         fill.unlink(fill.root(), name.as_bytes()).expect("there");
     }
-    // A file of the superuser, who may use all.
     let ballast = fill.lookup(fill.root(), &vec![b'0'; 104]).expect("there");
-    let (mut at, mut step) = (0, 1 << 20);
-    while step >= base::BLOCK_BYTES {
-        match fill.write(ballast.ino, at, &vec![7; step]) {
-            Ok(n) => at += n as u64,
-            Err(_) => step /= 2,
+    let mut at = 0;
+    // What is promised to data that is not written yet keeps some blocks back until it is.
+    loop {
+        let (before, mut step) = (at, 1 << 20);
+        while step >= base::BLOCK_BYTES {
+            match fill.write(ballast, at, &vec![7; step]) {
+                Ok(n) => at += n as u64,
+                Err(_) => step /= 2,
+            }
+        }
+        stage.sync();
+        if at == before {
+            break;
         }
     }
-    stage.sync();
     // It takes the place of A for a while, and so the next one that of B.
     let short_life = named('s', LONG);
     stage.make(&short_life);
