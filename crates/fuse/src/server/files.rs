@@ -243,27 +243,15 @@ impl Server {
                 return Err(Errno::FBig.into());
             }
             self.drop_privileges(ino, caller.uid != 0)?;
-            let before = self.vfs().fs().getattr(ino)?.size;
             let done = self.vfs().fs().fallocate(ino, mode, offset, len);
-            done.inspect_err(|_| self.undo_fallocate((number, ino), before, offset))
+            if matches!(&done, Err(e) if matches!(e.errno(), Errno::NoSpc | Errno::Io)) {
+                // It may have failed in the middle, and the kernel drops its pages of what has
+                // changed only where a call succeeds.
+                self.kernel.content_changed(number, offset);
+            }
+            done
         })?;
         self.settle(number, handle)
-    }
-
-    /// What a call changed that failed in the middle, for want of room, is not what the kernel
-    /// keeps: it takes new sizes and drops its pages where a call succeeds. So a size that has
-    /// grown goes back, behind which an append would otherwise leave a hole, and the pages go.
-    fn undo_fallocate(&self, (number, ino): (u64, Ino), size: u64, offset: u64) {
-        let fs = self.vfs().fs().clone();
-        if fs.getattr(ino).is_ok_and(|now| now.size > size) {
-            let set = SetAttr {
-                size: Some(size),
-                ..SetAttr::default()
-            };
-            // A failure leaves what it is: the answer is an error already.
-            let _ = fs.setattr(ino, &set);
-        }
-        self.kernel.content_changed(number, offset);
     }
 
     /// Where the next data, or the next hole, begins.
