@@ -402,7 +402,7 @@ fn a_host_that_shows_fewer_processors_than_the_kernel_counts_gets_a_mount_that_a
             place.at()
         );
         // A mount of another test ends here, too, when it ends there.
-        let line = ["-m", "--propagation", "slave", "sh", "-c", &script];
+        let line = ["-m", "--propagation", "slave", "sh", "-c", script.as_str()];
         run("unshare", &line)
     };
     let at = place.at();
