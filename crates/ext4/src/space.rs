@@ -195,7 +195,7 @@ impl Space {
     }
 
     /// Free blocks that no commit has to end before they are taken, promised ones included.
-    pub fn on_disk_now(&self) -> u64 {
+    pub fn usable(&self) -> u64 {
         self.state.lock().usable
     }
 

@@ -7,7 +7,7 @@ use crate::map::Span;
 use base::{BlockNo, Bytes, Ino, Mutant, cost};
 use fscore::FsResult;
 use journal::{FastBug, FastStart};
-use ondisk::ext4::{Extent, FastCommitTag, FastCommitWriter, INODE_BYTES_OLD};
+use ondisk::ext4::{Extent, FastCommitTag, FastCommitWriter, INLINE_EXTENTS_MAX, INODE_BYTES_OLD};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,8 +32,7 @@ impl Ext4 {
         };
         // An error of reading shows again in the full commit, or where the block is needed.
         let (blocks, claims) = row.compose(notes).ok().flatten()?;
-        let has_room =
-            claims.images() <= start.spare && claims.blocks() <= self.space.on_disk_now();
+        let has_room = claims.images() <= start.spare && claims.blocks() <= self.space.usable();
         if !has_room && !rt::mutant(Mutant::FastWithoutRoom) {
             return None;
         }
@@ -74,8 +73,11 @@ impl Row<'_> {
         }
         for (ino, ranges) in notes.inodes {
             let inode = self.fs.inode(ino)?;
-            let known = inode.core().disk.xattr_block() == BlockNo(0);
-            if !known || !ranges.is_empty() && !self.claim_mapping(&inode)? {
+            // fast_record-B2: the replay of others does not count that block.
+            if inode.core().disk.xattr_block() != BlockNo(0) {
+                return Ok(None);
+            }
+            if !ranges.is_empty() && !self.claim_mapping(&inode)? {
                 return Ok(None);
             }
             self.blocks(&inode, ranges)?;
@@ -112,8 +114,11 @@ impl Row<'_> {
         // A node, and bitmap and descriptor where it was and where it will be; bitmap and
         // descriptor of each group that has data.
         let images = 5 * nodes + 2 * groups.len();
-        // The new tree may have its nodes cut in other places.
-        let blocks = nodes + 1;
+        // The new tree may have its nodes cut in other places, if it does not fit the inode.
+        let blocks = match extents.len() <= usize::from(INLINE_EXTENTS_MAX) {
+            true => 0,
+            false => nodes + 1,
+        };
         self.claims.mapping(inode.ino, images as u32, blocks as u32);
         Ok(true)
     }

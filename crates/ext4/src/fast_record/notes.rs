@@ -321,6 +321,34 @@ mod tests {
         assert_eq!(next.inodes.into_keys().collect::<Vec<_>>(), [Ino(14)]);
     }
 
+    /// fast_record-B7: one replay carries out all fast commits of a transaction.
+    #[test]
+    fn claims_of_a_transaction_add_up_and_a_file_counts_once() {
+        let notes = FastNotes::new(true);
+        let mut claims = notes.claims(T);
+        claims.mapping(Ino(12), 10, 2);
+        claims.name(Ino(2), true);
+        let first = (claims.images(), claims.blocks());
+        notes.claim(T, claims);
+        let mut claims = notes.claims(T);
+        claims.mapping(Ino(12), 12, 3);
+        assert_eq!(claims.images(), first.0 + 2, "again, and larger by now");
+        assert_eq!(claims.blocks(), first.1 + 1);
+        claims.mapping(Ino(13), 5, 1);
+        claims.name(Ino(2), true);
+        claims.name(Ino(2), false);
+        assert_eq!(claims.images(), first.0 + 2 + 5 + IMAGES_PER_NAME + 1);
+        let added = u64::from(BLOCKS_PER_NAME);
+        assert_eq!(claims.blocks(), first.1 + 1 + 1 + added);
+        notes.claim(T, claims);
+        let next = notes.claims(T.next());
+        assert_eq!(
+            (next.images(), next.blocks()),
+            (0, 0),
+            "another transaction"
+        );
+    }
+
     #[test]
     fn more_than_an_area_holds_is_refused() {
         let notes = FastNotes::new(true);

@@ -9,7 +9,7 @@ use crate::replay::{is_synced, tree_of};
 use crate::{VOLUMES, by_us, checked, have_tools, judged};
 use base::Ino;
 use block::Queue;
-use fscore::{Creds, FileKind, FileSystem, SetAttr};
+use fscore::{Creds, FileKind, FileSystem, SetAttr, XattrMode};
 use rt::{Mutex, Sim, SimConfig};
 use std::sync::Arc;
 use varve_ext4::{Ext4, MountOptions};
@@ -319,6 +319,32 @@ fn a_directory_grows_and_shrinks_by_fast_commits() {
             stats.fast_refused,
             stats.transactions
         );
+    });
+}
+
+/// fast_record-B2: the kernel gives a new pipe the mapping that its number had before, and does not
+/// count a block of attributes.
+#[test]
+fn what_the_replay_of_the_kernel_damages_is_no_fast_commit() {
+    holds(|stage| {
+        let (old, other) = (stage.make("old"), stage.make("other"));
+        stage.write(old, 0, 9000);
+        stage.sync();
+        stage.unlink("old");
+        stage.sync();
+        let (fs, creds) = (&stage.fs, Creds::default());
+        let before = stage.fast_commits();
+        let pipe = fs.create(fs.root(), b"pipe", FileKind::Fifo, 0o600, 0, creds);
+        assert_eq!(pipe.expect("room").ino, old, "the number is used again");
+        stage.write(other, 0, 3000);
+        stage.fsync(other, "a pipe with a used number");
+        let value = [b'v'; 700];
+        fs.setxattr(other, b"user.long", &value, XattrMode::Any)
+            .expect("room");
+        stage.sync();
+        stage.write(other, 3000, 3000);
+        stage.fsync(other, "a file with a block of attributes");
+        assert_eq!(stage.fast_commits(), before);
     });
 }
 
