@@ -341,12 +341,14 @@ fn advice(switch: Option<&str>) -> String {
 /// The library does not say what it is that could not be opened.
 fn explained(e: io::Error) -> MountError {
     match File::options().read(true).write(true).open(DEVICE) {
-        Err(of_device) => MountError(io::Error::new(
-            of_device.kind(),
-            format!(
-                "{DEVICE}: {of_device}; it is there with the kernel module `fuse`, and open to everybody with mode 666"
-            ),
-        )),
+        Err(of_device) => {
+            let help = match of_device.raw_os_error() {
+                Some(libc::EMFILE) => "`ulimit -n` is the limit",
+                _ => "it is there with the kernel module `fuse`, and open to everybody with mode 666",
+            };
+            let why = format!("{DEVICE}: {of_device}; {help}");
+            MountError(io::Error::new(of_device.kind(), why))
+        }
         Ok(_) => MountError(e),
     }
 }

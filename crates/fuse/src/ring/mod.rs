@@ -108,6 +108,7 @@ impl Ring {
         complete.map_err(|why| {
             // ring-Q1. Threads with an entry wait until the mount ends.
             let stuck = entry::refuse(&mut back, device).is_err();
+            let why = with_advice(why, queues * depth_of(queues, depth));
             Refused { why, stuck }
         })
     }
@@ -124,8 +125,7 @@ impl Ring {
         let payload = max_write
             .next_multiple_of(PAGE_BYTES)
             .max(PAYLOAD_BYTES_MIN);
-        let depth = depth.min(THREADS_MAX / queues).max(2);
-        let all = queues * depth;
+        let all = queues * depth_of(queues, depth);
         let (registered, answers) = channel_named::<(usize, io::Result<()>)>("fuse ring", all);
         let mut threads = Vec::with_capacity(all);
         let mut why = None;
@@ -164,10 +164,7 @@ impl Ring {
         }
         match has_entry.iter().all(|has| *has) {
             true => Ok(Ring { threads }),
-            false => Err(why.map_or_else(
-                || io::Error::other("a thread ended"),
-                |why| with_advice(why, all),
-            )),
+            false => Err(why.unwrap_or_else(|| io::Error::other("a thread ended"))),
         }
     }
 
@@ -178,6 +175,11 @@ impl Ring {
             let _ = thread.join();
         }
     }
+}
+
+/// Entries of each of so many queues, where `depth` is asked for.
+fn depth_of(queues: usize, depth: usize) -> usize {
+    depth.min(THREADS_MAX / queues).max(2)
 }
 
 /// The error of a ring of so many entries, with the limit that stands in its way.
