@@ -4,6 +4,10 @@
 //! package (`required-features`), which turns on `varve-rt/mutants`. They are built into a target
 //! directory of their own, so that no other build ever holds a switch. Each mutant is one test. A
 //! test that passes prints one line (see [`Line`]), which ends up in the table.
+//!
+//! Those of the crates below the file systems are called `mutants`, those for which a file system
+//! is compiled `mutants_of_volumes`: to compile these takes several times as long as all of them
+//! run, so `--quick` leaves them out.
 
 use crate::test::build::{self, Program};
 use crate::{Result, workspace};
@@ -15,8 +19,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The test target that holds the catalogues of a package.
-const TARGET: &str = "mutants";
+/// The test target that holds the catalogues of a package below the file systems.
+const BELOW: &str = "mutants";
+/// The test target that holds those of a package with file systems.
+const VOLUMES: &str = "mutants_of_volumes";
 /// The feature that must be on here and off in every other build.
 const FEATURE: &str = "mutants";
 
@@ -35,6 +41,9 @@ pub struct Args {
     /// Print the mutants and the hazards whose guards they remove, and run nothing
     #[arg(long)]
     list: bool,
+    /// Only the catalogues of the crates below the file systems
+    #[arg(long)]
+    quick: bool,
     /// Only these, by name
     names: Vec<String>,
 }
@@ -59,8 +68,17 @@ pub fn run(args: &Args) -> Result {
     }
     let (mut caught, mut failed) = (Vec::new(), Vec::new());
     let started = Instant::now();
-    let programs = compile()?;
+    let targets: &[&str] = match args.quick {
+        true => &[BELOW],
+        false => &[BELOW, VOLUMES],
+    };
+    let programs = compile(targets)?;
     println!("built in {} s", started.elapsed().as_secs());
+    // The others are in catalogues that were not built.
+    let demanded = match args.quick && wanted.is_empty() {
+        true => known(&programs)?,
+        false => wanted.clone(),
+    };
     for program in programs {
         let name = format!("{} ({})", program.package, program.target);
         let started = Instant::now();
@@ -76,7 +94,7 @@ pub fn run(args: &Args) -> Result {
     if !failed.is_empty() {
         return Err(format!("mutants survive in {}", failed.join(", ")));
     }
-    let missing = missing(&wanted, &caught);
+    let missing = missing(&demanded, &caught);
     match missing.is_empty() {
         true => Ok(()),
         false => Err(format!("no catalogue catches {}", missing.join(", "))),
@@ -104,7 +122,7 @@ fn switched_on() -> Result<Vec<String>> {
 
 /// Builds the catalogues into a directory of their own. Packages of others hold no switch, so their
 /// build is taken from that of the tests if there is one.
-fn compile() -> Result<Vec<Program>> {
+fn compile(targets: &[&str]) -> Result<Vec<Program>> {
     let directory = workspace::target().join("mutants");
     if !directory.exists() {
         seed(&directory)?;
@@ -113,9 +131,12 @@ fn compile() -> Result<Vec<Program>> {
     let arguments = ["--features", FEATURE, "--target-dir", directory];
     let plain = IDLE.map(|package| format!("profile.dev.package.{package}.opt-level=0"));
     let plain: Vec<&str> = plain.iter().flat_map(|key| ["--config", key]).collect();
-    let programs = build::compiled(&[&arguments[..], &plain, &["--test", TARGET]].concat())?;
-    let programs = programs.into_iter().filter(|p| p.target == TARGET);
-    let programs: Vec<Program> = programs.collect();
+    let chosen: Vec<&str> = targets.iter().flat_map(|t| ["--test", *t]).collect();
+    let programs = build::compiled(&[&arguments[..], &plain, &chosen].concat())?;
+    let programs = programs.into_iter();
+    let programs: Vec<Program> = programs
+        .filter(|p| targets.contains(&p.target.as_str()))
+        .collect();
     match programs.is_empty() {
         false => Ok(programs),
         true => Err("the workspace has no catalogue of mutants".into()),
@@ -176,6 +197,27 @@ fn held(folder: &Path) -> Result<File> {
     let file = open.map_err(failed)?;
     file.lock().map_err(failed)?;
     Ok(file)
+}
+
+/// The mutants that these catalogues know.
+fn known(programs: &[Program]) -> Result<Vec<Mutant>> {
+    let mut tests = BTreeSet::new();
+    for program in programs {
+        let shown = program.path.display();
+        let list = Command::new(&program.path)
+            .args(["--list", "--format", "terse"])
+            .output()
+            .map_err(|e| format!("cannot start {shown}: {e}"))?;
+        let text = String::from_utf8_lossy(&list.stdout).into_owned();
+        let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+        tests.extend(names.map(String::from));
+    }
+    let all = Mutant::ALL.iter().copied();
+    let known: Vec<Mutant> = all.filter(|m| tests.contains(&test_name(*m))).collect();
+    match known.is_empty() {
+        true => Err("the catalogues know no mutant".into()),
+        false => Ok(known),
+    }
 }
 
 /// Runs one catalogue; answers its lines, and whether all its tests passed.

@@ -344,7 +344,9 @@ fn explained(e: io::Error) -> MountError {
         Err(of_device) => {
             let help = match of_device.raw_os_error() {
                 Some(libc::EMFILE) => "`ulimit -n` is the limit",
-                _ => "it is there with the kernel module `fuse`, and open to everybody with mode 666",
+                _ => {
+                    "it is there with the kernel module `fuse`, and open to everybody with mode 666"
+                }
             };
             let why = format!("{DEVICE}: {of_device}; {help}");
             MountError(io::Error::new(of_device.kind(), why))

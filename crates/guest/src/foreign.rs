@@ -170,6 +170,19 @@ impl Recipe {
         guest: impl Fn() -> io::Result<Guest>,
         dir: &Path,
     ) -> io::Result<Vec<Foreign>> {
+        trees(&guest, dir, self.fill(&guest, dir)?)
+    }
+
+    /// As [`make`](Recipe::make), but answers the images by their names, without their trees: one
+    /// boot may look at those of several recipes ([`trees`]).
+    ///
+    /// # Errors
+    /// A program is missing or fails.
+    pub fn fill(
+        &self,
+        guest: impl Fn() -> io::Result<Guest>,
+        dir: &Path,
+    ) -> io::Result<Vec<(String, PathBuf)>> {
         let image = dir.join(format!("{}.img", self.name));
         make_image(&image, self.mib, self.mkfs)?;
         match self.end {
@@ -183,7 +196,7 @@ impl Recipe {
             }
             End::Cuts(cuts) => return self.cut(guest, dir, &image, cuts),
         }
-        trees(guest, dir, vec![(self.name.to_string(), image)])
+        Ok(vec![(self.name.to_string(), image)])
     }
 
     fn filling(&self, device: &str) -> String {
@@ -207,7 +220,7 @@ impl Recipe {
         dir: &Path,
         image: &Path,
         cuts: usize,
-    ) -> io::Result<Vec<Foreign>> {
+    ) -> io::Result<Vec<(String, PathBuf)>> {
         let before = dir.join("before");
         copy(image, &before)?;
         let log = dir.join("log");
@@ -238,7 +251,7 @@ impl Recipe {
         }
         fs::remove_file(dir.join("log"))?;
         fs::remove_file(&before)?;
-        trees(guest, dir, made)
+        Ok(made)
     }
 }
 

@@ -42,4 +42,4 @@ pub use plan::{Op, Plan};
 pub use seen::Seen;
 pub use session::Session;
 pub use tree::{Node, Tree};
-pub use vm::{Ending, Guest, Outcome, lacks};
+pub use vm::{Ending, Guest, Outcome, lacks, told};

@@ -331,3 +331,11 @@ fn tail(text: &str) -> String {
 pub fn lacks() -> Option<String> {
     engine::chosen(|| false).err().map(str::to_string)
 }
+
+/// The variable, and its value, that tell programs which kernel boots on this machine, so that none
+/// of them has to find it out; `None` if none does. Takes as long as [`lacks`], once in each
+/// process.
+pub fn told() -> Option<(&'static str, &'static str)> {
+    let engine = engine::chosen(|| false).ok()?;
+    Some((engine::KNOWN, engine.word()))
+}

@@ -1,6 +1,6 @@
 //! The Debian package: what stands in it beside the files, and `dpkg-deb`, which packs it.
 
-use super::{ARCHITECTURE, EPOCH, make_folder, write};
+use super::{ARCHITECTURE, EPOCH, Effort, make_folder, write};
 use crate::Result;
 use crate::sh::sh;
 use std::fs;
@@ -34,7 +34,7 @@ License: Apache-2.0
 ";
 
 /// Packs the tree.
-pub fn package(tree: &Path, file: &Path, version: &str) -> Result<PathBuf> {
+pub fn package(tree: &Path, file: &Path, version: &str, effort: Effort) -> Result<PathBuf> {
     let files = regular_files(tree)?;
     let control = tree.join("DEBIAN/control");
     make_folder(&control)?;
@@ -51,8 +51,13 @@ pub fn package(tree: &Path, file: &Path, version: &str) -> Result<PathBuf> {
          Models of eMMC, NVMe, UFS and raw flash, a journal compatible with JBD2, ext4\n and F2FS in user space, and an explorer of power cuts.\n"
     );
     write(&control, text.as_bytes())?;
+    let compression: &[&str] = match effort {
+        Effort::Most => &[],
+        Effort::Least => &["-Zgzip", "-z1"],
+    };
     let made = Command::new("dpkg-deb")
         .env("SOURCE_DATE_EPOCH", &EPOCH[1..])
+        .args(compression)
         .args(["--root-owner-group", "--build"])
         .arg(tree)
         .arg(file)

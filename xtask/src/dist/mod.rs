@@ -62,12 +62,16 @@ pub fn run(args: &Args) -> Result {
     };
     let out = workspace::target().join(out);
     let _ = fs::remove_dir_all(&out);
-    let sums = archives(&program, &out)?;
+    let effort = match args.program {
+        Some(_) => Effort::Least,
+        None => Effort::Most,
+    };
+    let sums = archives(&program, &out, effort)?;
     // A program that was given may need the host's libraries, and has any size.
     check::all(&out, args.program.is_none())?;
     if args.twice {
         let folder = workspace::target().join("dist-again");
-        let again = archives(&build(&folder)?, &folder.join("files"))?;
+        let again = archives(&build(&folder)?, &folder.join("files"), effort)?;
         if sums != again {
             return Err(format!("two builds differ:\n{sums}\n{again}"));
         }
@@ -80,14 +84,24 @@ pub fn run(args: &Args) -> Result {
     Ok(())
 }
 
+/// How hard the archives are compressed. Nobody loads down what is packed of a program that was
+/// given, and to compress it takes longer than all that is checked of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// What people get.
+    Most,
+    /// What is looked at and thrown away.
+    Least,
+}
+
 /// Makes the archives of a program in a folder; answers their checksums, which stand there, too.
-fn archives(program: &Path, out: &Path) -> Result<String> {
+fn archives(program: &Path, out: &Path, effort: Effort) -> Result<String> {
     let tree = out.join("tree");
     stage(program, &tree)?;
     let version = env!("CARGO_PKG_VERSION");
     let files = [
-        tar(&tree, &archive_in(out))?,
-        debian::package(&tree, &package_in(out), version)?,
+        tar(&tree, &archive_in(out), effort)?,
+        debian::package(&tree, &package_in(out), version, effort)?,
         sbom::list(&bill_in(out), version)?,
     ];
     let mut sums = String::new();
@@ -252,7 +266,12 @@ fn digest(file: &Path) -> Result<String> {
     Ok(line.split(' ').next().unwrap_or_default().to_string())
 }
 
-fn tar(tree: &Path, file: &Path) -> Result<PathBuf> {
+fn tar(tree: &Path, file: &Path, effort: Effort) -> Result<PathBuf> {
+    // Without the time and name that gzip would add.
+    let compressor = match effort {
+        Effort::Most => "--use-compress-program=gzip -9n",
+        Effort::Least => "--use-compress-program=gzip -1n",
+    };
     let fixed = [
         "--sort=name",
         "--owner=0",
@@ -263,8 +282,7 @@ fn tar(tree: &Path, file: &Path) -> Result<PathBuf> {
     let mtime = format!("--mtime={EPOCH}");
     let status = Command::new("tar")
         .args(fixed)
-        // Without the time and name that gzip would add.
-        .args([&mtime, "--use-compress-program=gzip -9n", "-C"])
+        .args([&mtime, compressor, "-C"])
         .arg(tree)
         .arg("-cf")
         .arg(file)

@@ -343,6 +343,9 @@ fn run_logged(
     if suite.need.contains(&Need::Uring) {
         command.env(TRANSPORT, "uring");
     }
+    if suite.need.contains(&Need::Guest) {
+        command.envs(guest::told());
+    }
     command
         .stdout(file.try_clone().map_err(cannot)?)
         .stderr(file);

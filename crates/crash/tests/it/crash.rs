@@ -221,7 +221,7 @@ macro_rules! per_preset {
         mod safe_cells {
             $(#[test]
             fn $name() {
-                super::assert_clean($preset, &super::spread($preset, 1000, 100));
+                super::assert_clean($preset, &super::spread($preset, 500, 100));
             })+
         }
         mod unsafe_cells {
@@ -239,7 +239,7 @@ macro_rules! per_preset {
         mod on_the_model {
             $(#[test]
             fn $name() {
-                super::assert_clean($preset, &super::on_profiles($preset, 12));
+                super::assert_clean($preset, &super::on_profiles($preset, 6));
             })+
         }
         mod postmark {

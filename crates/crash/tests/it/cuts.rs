@@ -66,12 +66,16 @@ fn assert_all_well(config: &CutConfig) {
 }
 
 #[test]
+fn jbd2_survives_80_cuts() {
+    let workload = "sqlite:insert=40,update=30,delete=20";
+    assert_all_well(&config(Preset::Jbd2, workload, 80));
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --long"]
 fn jbd2_survives_200_cuts() {
-    assert_all_well(&config(
-        Preset::Jbd2,
-        "sqlite:insert=40,update=30,delete=20",
-        200,
-    ));
+    let workload = "sqlite:insert=40,update=30,delete=20";
+    assert_all_well(&config(Preset::Jbd2, workload, 200));
 }
 
 #[test]
@@ -96,10 +100,21 @@ fn every_other_journaled_scheme_survives_cuts() {
 /// between. Without a journal file nothing is lost in the mode `delete` with `full` either.
 #[test]
 fn atomic_writes_of_sqlite_survive_cuts_in_every_scheme() {
+    atomic_writes_survive(16);
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --long"]
+fn atomic_writes_of_sqlite_survive_more_cuts_in_every_scheme() {
+    atomic_writes_survive(40);
+}
+
+/// So many cuts in each scheme.
+fn atomic_writes_survive(cuts: usize) {
     let workload = "sqlite:insert=40,update=30,delete=20,value=1500,journal=delete,batch=on";
     for preset in Preset::ALL {
         if preset != Preset::None && !preset.remaps() {
-            assert_all_well(&config(preset, workload, 40));
+            assert_all_well(&config(preset, workload, cuts));
         }
     }
 }

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | stale data with `data=writeback` | here, and `crash.rs` (`controls`) |
 //! | no journal: names and content are damaged | here, and `explore.rs`, `crash.rs` (`controls`) |
-//! | deltas over home writes that may tear, without full images first | here: refused; `mutants/explored.rs`, the journal's `mutants.rs`: `no-full-first`, `normal-home-write` |
-//! | JBD2's refile rule with deltas | `mutants/explored.rs`, the journal's `mutants.rs`: `refile-deltas` |
+//! | deltas over home writes that may tear, without full images first | here: refused; `mutants_of_volumes/explored.rs`, the journal's `mutants.rs`: `no-full-first`, `normal-home-write` |
+//! | JBD2's refile rule with deltas | `mutants_of_volumes/explored.rs`, the journal's `mutants.rs`: `refile-deltas` |
 //! | SQLite `DELETE` with `FULL` loses the last transaction | `cuts.rs`: `delete_mode_with_full_...`; with `EXTRA` none is lost |
 //! | F2FS on a device that tears inside of 4 KiB | here; new inodes over old data: `sync_cuts.rs` of `f2fs` |
 //! | SQLite's powersafe overwrite on an eMMC | `cuts.rs`: `wal_on_a_device_that_garbles_...` |

@@ -89,6 +89,14 @@ impl Engine {
         }
     }
 
+    /// The word by which [`KNOWN`] names it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Engine::UserMode(_) => "uml",
+            Engine::Qemu(_) => "qemu",
+        }
+    }
+
     /// How many times longer than User Mode Linux it takes for the same script.
     pub fn slowness(&self) -> u32 {
         match self {
@@ -126,6 +134,20 @@ fn letter(n: usize) -> char {
     char::from(b'a' + n as u8)
 }
 
+/// Environment variable with the word of the engine that boots here, for the programs of who has
+/// found it out: else each of them boots a kernel for that alone.
+pub(crate) const KNOWN: &str = "VARVE_TEST_GUEST";
+
+/// The engine that the environment names, if what it needs is installed.
+fn known() -> Option<Engine> {
+    let machine = match std::env::var(KNOWN).ok()?.as_str() {
+        "uml" => Machine::UserMode,
+        "qemu" => Machine::Qemu,
+        _ => return None,
+    };
+    machine.engine().ok()?
+}
+
 /// The first engine that boots on this machine, or why none does. It is found out once in each
 /// process, which takes as long as a boot or two: a program that is installed may still be unable
 /// to run, because a sandbox forbids what it needs. When `stop` says so, none boots.
@@ -133,6 +155,9 @@ pub(crate) fn chosen(stop: fn() -> bool) -> Result<&'static Engine, &'static str
     static CHOSEN: OnceLock<Result<Engine, String>> = OnceLock::new();
     CHOSEN
         .get_or_init(|| {
+            if let Some(engine) = known() {
+                return Ok(engine);
+            }
             let user_mode = user_mode::Program::find().map(Engine::UserMode);
             let first = match user_mode.and_then(|engine| boots(engine, stop)) {
                 Ok(engine) => return Ok(engine),

@@ -214,6 +214,7 @@ mod tests {
 
     /// Runs every job of every part.
     #[test]
+    #[ignore = "long: cargo xtask test --long"]
     fn a_quick_report_has_each_published_value_once_and_can_be_made_again() {
         let plan = Plan::tiny(1);
         let parts: Vec<&Part> = PARTS.iter().collect();

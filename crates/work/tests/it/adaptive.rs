@@ -171,17 +171,43 @@ fn assert_close_to_the_best(workloads: &[&'static str]) {
     );
 }
 
+/// Those of `all` at these places.
+fn some<const N: usize>(all: &[&'static str], places: [usize; N]) -> [&'static str; N] {
+    places.map(|place| all[place])
+}
+
+/// A rollback journal and a write-ahead log.
 #[test]
+fn sqlite_in_two_journal_modes() {
+    assert_close_to_the_best(&some(&SQLITE, [0, 3]));
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --long"]
 fn sqlite_in_every_journal_mode() {
     assert_close_to_the_best(&SQLITE);
 }
 
+/// A file is made, written over, and replaced, and a mix.
 #[test]
+fn some_file_operations() {
+    assert_close_to_the_best(&some(&FILES, [0, 3, 4, 7]));
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --long"]
 fn file_operations() {
     assert_close_to_the_best(&FILES);
 }
 
+/// The smallest and the largest write, one between them, and one beside a writer.
 #[test]
+fn four_sizes_of_writes_one_beside_a_writer() {
+    assert_close_to_the_best(&some(&SIZES, [0, 4, 9, 10]));
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --long"]
 fn small_and_large_writes_alone_and_beside_a_writer() {
     assert_close_to_the_best(&SIZES);
 }

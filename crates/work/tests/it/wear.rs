@@ -67,7 +67,17 @@ fn agree(short: &Run, counted: f64) {
 
 #[test]
 fn a_benchmark_on_a_device_that_was_written_over_predicts_the_erases_of_a_longer_one() {
-    for scheme in ["jbd2", "emmc"] {
+    benchmarks_agree(&["jbd2"]);
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --long"]
+fn a_benchmark_with_another_scheme_predicts_the_erases_of_a_longer_one() {
+    benchmarks_agree(&["emmc"]);
+}
+
+fn benchmarks_agree(schemes: &[&str]) {
+    for scheme in schemes {
         let of = |count: u32| format!("jobs:file=16m,warm=4000,count={count}");
         let short = ran(scheme, CARD, &of(1500));
         agree(&short, counted(scheme, CARD, &of(15_000)));
@@ -85,12 +95,17 @@ fn a_benchmark_on_a_device_that_was_written_over_predicts_the_erases_of_a_longer
 /// A fifth too few erases would be predicted by the pages that the short runs programmed.
 #[test]
 fn a_recording_on_a_volume_in_use_predicts_the_erases_of_a_longer_one() {
-    for (scheme, app, seconds) in [
-        ("jbd2", "facebook", 100),
-        ("jbd2", "twitter", 300),
-        ("jbd2", "chrome", 100),
-        ("emmc", "facebook", 100),
-    ] {
+    recordings_agree(&[("jbd2", "chrome", 100), ("emmc", "facebook", 100)]);
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --long"]
+fn more_recordings_on_a_volume_in_use_predict_the_erases_of_longer_ones() {
+    recordings_agree(&[("jbd2", "facebook", 100), ("jbd2", "twitter", 300)]);
+}
+
+fn recordings_agree(of_each: &[(&str, &str, u32)]) {
+    for &(scheme, app, seconds) in of_each {
         let of = |seconds| format!("app:{app},seconds={seconds},aged=50");
         let short = ran(scheme, CARD, &of(seconds));
         agree(&short, counted(scheme, CARD, &of(10 * seconds)));

@@ -1,4 +1,4 @@
-//! What a browser of some width says of a page.
+//! What a browser says of a page at some widths.
 
 use serde_json::Value;
 use std::fmt::Write;
@@ -49,18 +49,15 @@ const PROBE: &str = r"<script>
 })();
 </script>";
 
-/// What a browser of this width says of the page.
-pub fn look(page: &Path, width: u32) -> Value {
+/// What a browser says of the page in a frame of each of these widths. It begins once for all of
+/// them, since its begin takes longer than the look.
+pub fn look<const N: usize>(page: &Path, widths: [u32; N]) -> [Value; N] {
     let dir = tempfile::tempdir().unwrap();
     let probed = dir.path().join("page.html");
     let text = fs::read_to_string(page).unwrap();
     fs::write(&probed, text.replace("</body>", &format!("{PROBE}</body>"))).unwrap();
-    // No window of a browser is as narrow as a phone's, a frame in it can be.
-    let frame = format!(
-        "<title></title><script>onmessage = e => document.title = e.data</script><iframe width={width} height=2000 style='border:0' src=page.html></iframe>"
-    );
     let around = dir.path().join("around.html");
-    fs::write(&around, frame).unwrap();
+    fs::write(&around, frames(&widths)).unwrap();
     let out = Command::new("chromium")
         .args([
             "--headless",
@@ -87,7 +84,26 @@ pub fn look(page: &Path, width: u32) -> Value {
     // The DOM is dumped as markup.
     let title = title.replace("&lt;", "<").replace("&gt;", ">");
     let title = title.replace("&nbsp;", " ").replace("&amp;", "&");
-    serde_json::from_str(&title).unwrap_or_else(|e| panic!("{}: {e}: {title}", page.display()))
+    let seen: Vec<Value> =
+        serde_json::from_str(&title).unwrap_or_else(|e| panic!("{}: {e}: {title}", page.display()));
+    seen.try_into()
+        .unwrap_or_else(|seen| panic!("{}: {seen:?}", page.display()))
+}
+
+/// A page with one frame for each width, since no window of a browser is as narrow as a phone's.
+/// What the frames say becomes its title, in the order of the frames.
+fn frames(widths: &[u32]) -> String {
+    const COLLECT: &str = "const said = [];
+        onmessage = e => {
+          const frames = [...document.querySelectorAll('iframe')];
+          said[frames.findIndex(f => f.contentWindow === e.source)] = e.data;
+          if (said.filter(s => s).length === frames.length) document.title = `[${said.join()}]`;
+        }";
+    let frame = |width| {
+        format!("<iframe width={width} height=2000 style='border:0' src=page.html></iframe>")
+    };
+    let frames: String = widths.iter().map(frame).collect();
+    format!("<title></title><script>{COLLECT}</script>{frames}")
 }
 
 /// The headings, figures and tables of a page, a line each. No figure that was measured is in it.
