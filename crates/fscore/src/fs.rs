@@ -295,7 +295,7 @@ pub trait FileSystem: Send + Sync {
     }
     /// Allocates, or gives up, the blocks of `offset..offset + len` (`vfs` has checked that this
     /// does not overflow and that `len` is not 0). EFBIG beyond the largest file, ENOSPC if not all
-    /// of it could be allocated (part of it may be).
+    /// of it could be allocated (part of it may be). The size grows only if all of it could.
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         let _ = (ino, mode, offset, len);
         Err(Errno::NotSup.into())
