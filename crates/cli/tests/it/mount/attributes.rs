@@ -123,6 +123,31 @@ fn a_hole_lies_between_data() {
     }
 }
 
+/// With `writeback` data may be in the kernel alone, which does not send it before it asks for
+/// holes: no hole is told where it lies.
+#[test]
+fn what_the_kernel_has_gathered_is_no_hole() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("writeback");
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true);
+        let file = options.open(place.dir().join("f")).expect("a new file");
+        file.set_len(8 << 20).expect("room");
+        file.write_all_at(&[7; 4096], 1 << 20).expect("room");
+        let data = seek(&file, SeekFrom::Data(1 << 20));
+        assert_eq!(data, Ok(1 << 20), "{kind}: the data was taken for a hole");
+        let hole = seek(&file, SeekFrom::Hole(1 << 20)).expect("the end is one");
+        assert!(hole >= (1 << 20) + 4096, "{kind}: {hole}");
+        // What makes the file longer, too, though the volume does not know it yet.
+        file.write_all_at(&[7; 4096], 9 << 20).expect("room");
+        let data = seek(&file, SeekFrom::Data(9 << 20));
+        assert_eq!(data, Ok(9 << 20), "{kind}: beyond what the volume knows");
+        drop(file);
+        place.umount();
+    }
+}
+
 fn access(path: &Path) -> (i64, i64) {
     let meta = fs::symlink_metadata(path).expect("stat");
     (meta.atime(), meta.atime_nsec())
