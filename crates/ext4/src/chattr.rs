@@ -18,7 +18,7 @@ use crate::file::Way;
 use crate::inode::Inode;
 use crate::map::Span;
 use base::Ino;
-use fscore::{Errno, FileFlags, FsResult};
+use fscore::{Accepted, Errno, FileFlags, FsResult, OfWrite};
 use ondisk::ext4::{INODE_BYTES_OLD, InodeFlags, RoCompat};
 
 /// Flags that `FS_IOC_GETFLAGS` shows (Linux `EXT4_FL_USER_VISIBLE`); Linux gives them the same
@@ -39,13 +39,26 @@ impl Inode {
         self.check_none_of(InodeFlags::IMMUTABLE)
     }
 
-    /// Checks that attributes may change, that the inode may lose its name, and that a directory
-    /// may lose names.
+    /// Checks that attributes may be changed by name, that the inode may lose its name, and that a
+    /// directory may lose names.
     ///
     /// # Errors
     /// EPERM.
     pub(crate) fn check_not_guarded(&self) -> FsResult<()> {
         self.check_none_of(InodeFlags(InodeFlags::IMMUTABLE.0 | InodeFlags::APPEND.0))
+    }
+
+    /// Checks that extended attributes may change: by themselves, or as a part of a write, which an
+    /// append-only inode takes.
+    ///
+    /// # Errors
+    /// EPERM.
+    pub(crate) fn check_attributes(&self) -> FsResult<()> {
+        match (OfWrite::here(), Accepted::here()) {
+            (false, _) => self.check_not_guarded(),
+            (true, false) => self.check_not_immutable(),
+            (true, true) => Ok(()),
+        }
     }
 
     fn check_none_of(&self, flags: InodeFlags) -> FsResult<()> {

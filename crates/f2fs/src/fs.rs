@@ -87,7 +87,11 @@ impl FileSystem for F2fs {
         // What cannot be asked may be so.
         Some(self.inode(dir).map_or(true, |dir| dir.ignores_case()))
     }
-    fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
+    fn take_name(
+        &self,
+        what: Taking<'_>,
+        onlookers: Onlookers<'_>,
+    ) -> Option<FsResult<Option<Ino>>> {
         // Onlookers know a name as they spelt it. Where a directory may ignore case, callers pin
         // instead what loses a name.
         if self.folding.is_some() {
@@ -95,17 +99,17 @@ impl FileSystem for F2fs {
         }
         Some(self.guarded(|| match what {
             Taking::Unlink(dir, name) => {
-                self.unlink_beside(dir, name, onlookers)?;
-                self.settle_names(dir)
+                let ino = self.unlink_beside(dir, name, onlookers)?;
+                self.settle_names(dir).map(|()| Some(ino))
             }
             Taking::Rmdir(dir, name) => {
-                self.rmdir_beside(dir, name, onlookers)?;
-                self.settle_names(dir)
+                let ino = self.rmdir_beside(dir, name, onlookers)?;
+                self.settle_names(dir).map(|()| Some(ino))
             }
             Taking::Rename(from, to, mode) => {
                 self.rename_beside(from, to, mode, onlookers)?;
                 self.settle_names(from.0)?;
-                self.settle_names(to.0)
+                self.settle_names(to.0).map(|()| None)
             }
         }))
     }

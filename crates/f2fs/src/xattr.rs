@@ -140,7 +140,7 @@ impl F2fs {
         self.balance()?;
         let _gate = inode.gate.write();
         let mut list = self.load_xattrs(inode)?;
-        inode.check_not_guarded()?;
+        inode.check_attributes()?;
         let bits = change(&mut list)?;
         self.change(|op| self.store_xattrs(op, inode, &list, bits))
     }

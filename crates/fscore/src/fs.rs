@@ -219,10 +219,15 @@ pub trait FileSystem: Send + Sync {
     /// inode before. If an onlooker may know the inode, the file system pins it as the name goes,
     /// and hands the pin over to the onlookers. If none does, an inode without names, pins and much
     /// content is freed by what removes its last name, so that a cut cannot come in between.
+    /// Answers the inode that lost a removed name; a caller that renames knows it.
     ///
     /// `None`, the default, of a file system that frees inodes without names apart: nothing has
     /// happened, and the caller pins the inode and calls the operation itself.
-    fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
+    fn take_name(
+        &self,
+        what: Taking<'_>,
+        onlookers: Onlookers<'_>,
+    ) -> Option<FsResult<Option<Ino>>> {
         let _ = (what, onlookers);
         None
     }
@@ -295,7 +300,7 @@ pub trait FileSystem: Send + Sync {
     }
     /// Allocates, or gives up, the blocks of `offset..offset + len` (`vfs` has checked that this
     /// does not overflow and that `len` is not 0). EFBIG beyond the largest file, ENOSPC if not all
-    /// of it could be allocated (part of it may be).
+    /// of it could be allocated (part of it may be). The size grows only if all of it could.
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         let _ = (ino, mode, offset, len);
         Err(Errno::NotSup.into())

@@ -32,7 +32,7 @@ pub use grace::{Grace, Onlookers, OpNo};
 pub use new_inode::{NewContent, NewInode, rdev};
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
 pub use read_ahead::ReadAhead;
-pub use scope::{Accepted, NoAccessTime, Sends};
+pub use scope::{Accepted, NoAccessTime, OfWrite, Sends};
 pub use shell::{Errors, Latch, SyncTimes};
 pub use write_errors::{ErrorSeen, WriteErrorCounts, WriteErrors};
 pub use xattr_name::{XattrName, xattr_full_name};

@@ -24,6 +24,27 @@ impl Accepted {
     }
 }
 
+/// Marks the running task's changes of extended attributes as part of a write, which takes
+/// capabilities away with it (Linux `security_inode_killpriv`).
+///
+/// `chattr +a` forbids changes of attributes and allows appends, and an append takes capabilities
+/// away as any write does. So flags refuse such a change only where they refuse the write. With
+/// set-user-ID it is otherwise: Linux 6.18 refuses the append of whoever would take that away.
+#[derive(Clone, Copy, Debug)]
+pub struct OfWrite;
+
+impl OfWrite {
+    /// Runs `f`; each change of extended attributes in it is part of a write.
+    pub fn scope<T>(f: impl FnOnce() -> T) -> T {
+        rt::with_local(OfWrite, f)
+    }
+
+    /// Whether the running task's changes of extended attributes are part of a write.
+    pub fn here() -> bool {
+        rt::local::<OfWrite>().is_some()
+    }
+}
+
 /// Marks the running task's reads as those of a file opened with `O_NOATIME`: they leave the access
 /// time as it is.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +88,8 @@ mod tests {
         assert!(!Accepted::here() && !NoAccessTime::here());
         Accepted::scope(|| assert!(Accepted::here() && !NoAccessTime::here()));
         NoAccessTime::scope(|| assert!(!Accepted::here() && NoAccessTime::here()));
-        assert!(!Accepted::here() && !NoAccessTime::here());
+        OfWrite::scope(|| assert!(OfWrite::here() && !Accepted::here()));
+        assert!(!Accepted::here() && !NoAccessTime::here() && !OfWrite::here());
         Sends(Ino(7)).scope(|| assert_eq!(Sends::here(), Some(Ino(7))));
         assert_eq!(Sends::here(), None);
     }

@@ -552,7 +552,7 @@ impl Filesystem for Adapter {
 
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         self.turn(request, false, || {
-            let remove = || self.server.removexattr(ino.0, name.as_bytes());
+            let remove = || (self.server).removexattr(caller(request), ino.0, name.as_bytes());
             empty(as_caller(request, remove), reply);
         });
     }

@@ -553,3 +553,22 @@ fn a_sync_that_finds_no_room_is_not_tried_again() {
     });
     outcome.unwrap();
 }
+
+/// Each look for a name searches a directory.
+#[test]
+fn a_removal_looks_for_its_name_once() {
+    let (server, spy) = server();
+    for name in [b"a", b"b", b"c"] {
+        file(&server, name, 0o644, b"");
+    }
+    server.mkdir(USER, ROOT, b"d", 0o755).expect("a new name");
+    spy.take_lookups();
+    server.unlink(ROOT, b"a").expect("there");
+    assert_eq!(spy.take_lookups(), 1, "unlink");
+    server.rmdir(ROOT, b"d").expect("there");
+    assert_eq!(spy.take_lookups(), 1, "rmdir");
+    let names = ((ROOT, &b"b"[..]), (ROOT, &b"c"[..]));
+    let replaced = server.rename(names.0, names.1, RenameMode::Replace);
+    replaced.expect("both are there");
+    assert_eq!(spy.take_lookups(), 2, "rename: the source, and the target");
+}

@@ -205,21 +205,26 @@ impl FileSystem for ModelFs {
     ) -> FsResult<()> {
         self.with(|s| s.rename((from_dir, from), (to_dir, to), mode))
     }
-    fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
+    fn take_name(
+        &self,
+        what: Taking<'_>,
+        onlookers: Onlookers<'_>,
+    ) -> Option<FsResult<Option<Ino>>> {
         let take = |s: &mut State| {
             let (Taking::Unlink(dir, name)
             | Taking::Rmdir(dir, name)
             | Taking::Rename(_, (dir, name), _)) = what;
-            let known = s.find(dir, name)?.filter(|_| onlookers.may_know(name));
-            if let Some(ino) = known {
+            let found = s.find(dir, name)?;
+            if let Some(ino) = found.filter(|_| onlookers.may_know(name)) {
                 s.inode(ino)?.pins += 1;
                 onlookers.retire(ino);
             }
             match what {
-                Taking::Unlink(dir, name) => s.unlink(dir, name),
-                Taking::Rmdir(dir, name) => s.rmdir(dir, name),
-                Taking::Rename(from, to, mode) => s.rename(from, to, mode),
+                Taking::Unlink(dir, name) => s.unlink(dir, name)?,
+                Taking::Rmdir(dir, name) => s.rmdir(dir, name)?,
+                Taking::Rename(from, to, mode) => s.rename(from, to, mode)?,
             }
+            Ok(found)
         };
         self.asks.then(|| self.with(take))
     }

@@ -111,6 +111,8 @@ pub struct SpyFs {
     fault: Mutex<Option<Fault>>,
     /// Most bytes of an atomic write; 0: there are none.
     atomic_max: AtomicUsize,
+    /// Names that were looked for.
+    lookups: AtomicUsize,
 }
 
 impl SpyFs {
@@ -126,7 +128,12 @@ impl SpyFs {
             keeps_room: AtomicBool::new(false),
             fault: Mutex::named("spy fault", None),
             atomic_max: AtomicUsize::new(0),
+            lookups: AtomicUsize::new(0),
         })
+    }
+    /// How many names were looked for since the last call.
+    pub fn take_lookups(&self) -> usize {
+        self.lookups.swap(0, Ordering::Relaxed)
     }
     /// Takes atomic writes of up to so many bytes from now on, and answers EFBIG to larger ones.
     /// They are atomic in the record of calls alone.
@@ -217,6 +224,7 @@ impl FileSystem for SpyFs {
         self.below.ignores_case(dir)
     }
     fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
         self.below.lookup(dir, name)
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {

@@ -46,7 +46,7 @@ pub use flags::OpenFlags;
 pub use fscore::shell::options;
 pub use fscore::{
     Accepted, AccessTimes, Attr, Caller, Creds, DirEntry, Errno, ErrorSeen, FallocateMode,
-    FileFlags, FileKind, FileSystem, FsError, FsResult, FsStat, NoAccessTime, RenameMode,
+    FileFlags, FileKind, FileSystem, FsError, FsResult, FsStat, NoAccessTime, OfWrite, RenameMode,
     Requester, SeekMode, Sends, SetAttr, TimeSet, WriteErrorCounts, XATTR_NAME_BYTES_MAX,
     XATTR_VALUE_BYTES_MAX, XattrMode,
 };

@@ -97,7 +97,7 @@ impl Vfs {
                 }
                 .into());
             }
-            self.take(op, Taking::Unlink(parent.dir, name))
+            self.take(op, Taking::Unlink(parent.dir, name)).map(drop)
         })
     }
 
@@ -114,7 +114,7 @@ impl Vfs {
                 Last::DotDot => return Err(Errno::NotEmpty.into()),
                 Last::Root => return Err(Errno::Busy.into()),
             };
-            self.take(op, Taking::Rmdir(parent.dir, name))
+            self.take(op, Taking::Rmdir(parent.dir, name)).map(drop)
         })
     }
 
@@ -138,11 +138,13 @@ impl Vfs {
             };
             let slashes = (from.slash, to.slash);
             self.rename_in(op, (from.dir, from_name), (to.dir, to_name), slashes, mode)
+                .map(drop)
         })
     }
 
     /// Moves a name between directories that are given by inode number, for front ends that work on
-    /// inodes (FUSE); they keep both directories pinned.
+    /// inodes (FUSE); they keep both directories pinned. Answers the inode that had the new name
+    /// before, if there was one: it has lost it, unless the names were exchanged.
     ///
     /// # Errors
     /// As [`rename`](Vfs::rename).
@@ -151,28 +153,28 @@ impl Vfs {
         from: (Ino, &[u8]),
         to: (Ino, &[u8]),
         mode: RenameMode,
-    ) -> FsResult<()> {
+    ) -> FsResult<Option<Ino>> {
         path::check_name(from.1)?;
         path::check_name(to.1)?;
         self.operation(|op| self.rename_in(op, from, to, (false, false), mode))
     }
 
     /// Removes a name from a directory that is given by inode number: see [`unlink`](Vfs::unlink)
-    /// and [`rename_at`](Vfs::rename_at).
+    /// and [`rename_at`](Vfs::rename_at). Answers the inode that lost it.
     ///
     /// # Errors
     /// As [`unlink`](Vfs::unlink).
-    pub fn unlink_at(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+    pub fn unlink_at(&self, dir: Ino, name: &[u8]) -> FsResult<Option<Ino>> {
         path::check_name(name)?;
         self.operation(|op| self.take(op, Taking::Unlink(dir, name)))
     }
 
     /// Removes an empty directory from a parent that is given by inode number: see
-    /// [`rmdir`](Vfs::rmdir) and [`rename_at`](Vfs::rename_at).
+    /// [`rmdir`](Vfs::rmdir) and [`rename_at`](Vfs::rename_at). Answers its inode.
     ///
     /// # Errors
     /// As [`rmdir`](Vfs::rmdir).
-    pub fn rmdir_at(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+    pub fn rmdir_at(&self, dir: Ino, name: &[u8]) -> FsResult<Option<Ino>> {
         path::check_name(name)?;
         self.operation(|op| self.take(op, Taking::Rmdir(dir, name)))
     }
@@ -220,7 +222,7 @@ impl Vfs {
     /// Removes a name. If the file system leaves it to its callers to pin what loses a name, looks
     /// the name up under the lock of its directory (vfs-V2), and pins its inode until no operation
     /// can know it (vfs-V1).
-    fn take(&self, op: OpNo, what: Taking<'_>) -> FsResult<()> {
+    fn take(&self, op: OpNo, what: Taking<'_>) -> FsResult<Option<Ino>> {
         if let Some(taken) = self.fs.take_name(what, Onlookers::beside(&self.grace, op)) {
             return taken;
         }
@@ -231,13 +233,16 @@ impl Vfs {
         self.dirs.with(dir, dir, || {
             let victim = self.fs.getattr(self.fs.lookup(dir, name)?)?;
             match (what, victim.kind) {
-                (Taking::Unlink(..), FileKind::Dir) => Err(Errno::IsDir.into()),
+                (Taking::Unlink(..), FileKind::Dir) => return Err(Errno::IsDir.into()),
                 (Taking::Unlink(..), _) => {
-                    self.pinned_by_grace(victim.ino, || self.fs.unlink(dir, name))
+                    self.pinned_by_grace(victim.ino, || self.fs.unlink(dir, name))?;
                 }
-                (_, FileKind::Dir) => self.pinned_by_grace(victim.ino, || self.fs.rmdir(dir, name)),
-                _ => Err(Errno::NotDir.into()),
+                (_, FileKind::Dir) => {
+                    self.pinned_by_grace(victim.ino, || self.fs.rmdir(dir, name))?;
+                }
+                _ => return Err(Errno::NotDir.into()),
             }
+            Ok(Some(victim.ino))
         })
     }
 
@@ -256,7 +261,7 @@ impl Vfs {
         to: (Ino, &[u8]),
         slashes: (bool, bool),
         mode: RenameMode,
-    ) -> FsResult<()> {
+    ) -> FsResult<Option<Ino>> {
         // grace-G2. It knows what lies above its directories, too (vfs-V3).
         self.grace.moves(op);
         let _one_at_a_time = (from.0 != to.0).then(|| self.rename.lock());
@@ -269,21 +274,22 @@ impl Vfs {
                 let target = self.find(to.0, to.1)?;
                 self.check_rename(&source, target.as_ref(), (from.0, to.0), slashes, mode)?;
                 if let Some(target) = target {
-                    return self.rename_over(op, from, to, (source.ino, target.ino), mode);
+                    let both = (source.ino, target.ino);
+                    return self.rename_over(op, from, to, both, mode);
                 }
                 // A new name takes no lock of its directory. One that appears now has to be pinned
                 // before it is replaced (vfs-V1), so it is not replaced in this turn.
                 let kept = mode.keeping_target();
                 match self.fs.rename(from.0, from.1, to.0, to.1, kept) {
                     Err(FsError::Posix(Errno::Exist)) if !mode.keeps_target() => {}
-                    moved => return moved,
+                    moved => return moved.map(|()| None),
                 }
             }
             Err(Errno::Busy.into())
         })
     }
 
-    /// Moves a name to one that exists; both directories are locked.
+    /// Moves a name to one that exists, and answers what that led to; both directories are locked.
     fn rename_over(
         &self,
         op: OpNo,
@@ -291,15 +297,17 @@ impl Vfs {
         to: (Ino, &[u8]),
         (source, target): (Ino, Ino),
         mode: RenameMode,
-    ) -> FsResult<()> {
+    ) -> FsResult<Option<Ino>> {
         if source == target {
-            return Ok(());
+            return Ok(None);
         }
         let what = Taking::Rename(from, to, mode);
         let onlookers = Onlookers::beside(&self.grace, op);
-        self.fs.take_name(what, onlookers).unwrap_or_else(|| {
-            self.pinned_by_grace(target, || self.fs.rename(from.0, from.1, to.0, to.1, mode))
-        })
+        let taken = self.fs.take_name(what, onlookers).unwrap_or_else(|| {
+            let rename = || self.fs.rename(from.0, from.1, to.0, to.1, mode);
+            self.pinned_by_grace(target, rename).map(|()| None)
+        });
+        taken.map(|_| Some(target))
     }
 
     fn check_rename(

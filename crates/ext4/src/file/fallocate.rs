@@ -13,8 +13,12 @@
 //!   in the device's cache;
 //! - U3 a block of which a write changes a part is completed in the cache first, with zeros: none
 //!   of its old bytes survives;
-//! - U4 the size on the device grows in the handle that maps the last block below it; blocks beyond
-//!   the end are always unwritten (write-back moves the size in the handle that converts);
+//! - U4 the size grows in a handle of its own, when every block below it is mapped; blocks beyond
+//!   the end are always unwritten (write-back moves the size in the handle that converts). So a
+//!   range for which there is too little room leaves the size as it was, where Linux lets it grow
+//!   by what was mapped: nobody has to take a size back, under which others might write by then,
+//!   and the kernel of a mount, which learns no size from a request that fails, knows the right
+//!   one;
 //! - U5 `wb` is held from looking up a hole to mapping it, so that write-back, which works without
 //!   the gate, cannot fill the hole in between (file-F3).
 
@@ -32,7 +36,7 @@ impl Ext4 {
     /// # Errors
     /// EFBIG; EOPNOTSUPP for files with block maps, which know no unwritten blocks, unless holes
     /// are punched; EINVAL for ranges that are not whole clusters where content moves; EPERM by the
-    /// flags of the inode; ENOSPC, after the front of the range was done.
+    /// flags of the inode; ENOSPC, after the front of the range got its blocks (U4).
     pub(crate) fn allocate_file(
         &self,
         inode: &Inode,
@@ -85,19 +89,19 @@ impl Ext4 {
     /// is held exclusively.
     fn reserve(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         let (offset, end) = (range.start, range.end);
-        let size = grow.then_some(end);
         let mut lblk = offset / self.block();
         let last = end.div_ceil(self.block());
         while lblk < last {
-            let some = || self.allocate_some(inode, lblk as u32, last - lblk, size);
+            let some = || self.allocate_some(inode, lblk as u32, last - lblk);
             lblk += u64::from(self.with_room(some)?);
         }
         self.transact(1, |tx| {
             {
                 let mut core = inode.core();
                 core.touch(true);
-                if let Some(size) = size {
-                    core.grow(size);
+                // U4.
+                if grow {
+                    core.grow(end);
                 }
                 core.sync_tid = tx.tid();
                 core.datasync_tid = tx.tid();
@@ -109,13 +113,7 @@ impl Ext4 {
 
     /// Skips blocks that are mapped, or maps the front of a hole. Answers how many blocks that
     /// were.
-    pub(super) fn allocate_some(
-        &self,
-        inode: &Inode,
-        lblk: u32,
-        want: u64,
-        size: Option<u64>,
-    ) -> FsResult<u32> {
+    pub(super) fn allocate_some(&self, inode: &Inode, lblk: u32, want: u64) -> FsResult<u32> {
         // U5.
         let _wb = inode.wb.lock();
         let want = want.min(EXTENT_UNWRITTEN_LEN_MAX.into()) as u32;
@@ -129,12 +127,6 @@ impl Ext4 {
                 // U1.
                 self.map_hole_as(tx, inode, lblk, hole, true)?
             };
-            // U4.
-            if let Some(size) = size {
-                inode
-                    .core()
-                    .grow(size.min((u64::from(lblk) + u64::from(len)) * self.block()));
-            }
             tx.tell_of(self, inode);
             self.put_inode(tx, inode)?;
             Ok(len)

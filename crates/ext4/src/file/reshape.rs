@@ -70,7 +70,7 @@ impl Ext4 {
         };
         let (mut lblk, last) = (range.start / self.block(), range.end.div_ceil(self.block()));
         while lblk < last {
-            let some = || self.blank_some(inode, lblk..last, &whole, grown);
+            let some = || self.blank_some(inode, lblk..last, &whole);
             lblk += u64::from(self.with_room(some)?);
         }
         self.transact(1, |tx| self.note_reshaped(tx, inode, grown))
@@ -78,13 +78,7 @@ impl Ext4 {
 
     /// Maps the front of a hole, or makes a written extent within `whole` unwritten. Answers how
     /// many blocks.
-    fn blank_some(
-        &self,
-        inode: &Inode,
-        blocks: Range<u64>,
-        whole: &Range<u64>,
-        grown: Option<u64>,
-    ) -> FsResult<u32> {
+    fn blank_some(&self, inode: &Inode, blocks: Range<u64>, whole: &Range<u64>) -> FsResult<u32> {
         let wb = inode.wb.lock();
         let (lblk, most) = (blocks.start, u64::from(EXTENT_UNWRITTEN_LEN_MAX));
         let want = (blocks.end - lblk).min(most) as u32;
@@ -92,7 +86,7 @@ impl Ext4 {
             Span::Unwritten { len, .. } => return Ok(len),
             Span::Hole { .. } => {
                 drop(wb);
-                return self.allocate_some(inode, lblk as u32, blocks.end - lblk, grown);
+                return self.allocate_some(inode, lblk as u32, blocks.end - lblk);
             }
             Span::Data { len, .. } => len,
         };

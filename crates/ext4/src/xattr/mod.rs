@@ -173,7 +173,7 @@ impl Ext4 {
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
-        inode.check_not_guarded()?;
+        inode.check_attributes()?;
         self.with_room(|| self.transact(CREDITS, |tx| change(tx)))
     }
 

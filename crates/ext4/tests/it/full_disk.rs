@@ -269,3 +269,33 @@ fn writing_to_allocated_blocks_takes_no_more_of_them() {
     sectors("synced");
     fs.unmount().expect("clean");
 }
+
+/// fallocate-U4.
+#[test]
+fn a_refused_allocation_leaves_the_size() {
+    let ram = crate::common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
+    let fs = mount(&ram, "");
+    let ino = fs.file("f");
+    fs.write(ino, 0, &[1; 5000]).expect("room");
+    for mode in [FallocateMode::Allocate, FallocateMode::ZeroRange] {
+        let all = fs.fallocate(ino, mode, 5000, 1 << 30);
+        assert_eq!(all.expect_err("too much").errno(), Errno::NoSpc);
+        assert_eq!(
+            fs.getattr(ino).expect("there").size,
+            5000,
+            "fallocate-U4: {mode:?}"
+        );
+    }
+    // The blocks that it got are the file's, as with the kernel.
+    let sectors = fs.getattr(ino).expect("there").sectors;
+    assert!(sectors > 2 * 8, "{sectors}");
+    fs.write(ino, 5000, &[2; 9000]).expect("blocks of its own");
+    let expected = [&[1; 5000][..], &[2; 9000]].concat();
+    assert!(fs.content(ino) == expected);
+    fs.resize(ino, 14_000).expect("cut");
+    let sectors = fs.getattr(ino).expect("there").sectors;
+    assert_eq!(sectors, 4 * 8, "they come back");
+    fs.unmount().expect("clean");
+    let report = crate::common::check_ram(&ram);
+    assert!(report.is_clean(), "{}", crate::common::said(&report));
+}

@@ -1,4 +1,10 @@
 //! `fallocate`: reserves blocks ahead of writes, punches holes, zeroes ranges.
+//!
+//! - A1 the size grows in the operation that completes the range. A range for which there is too
+//!   little room leaves the size as it was, where Linux lets it grow by what was done: nobody has
+//!   to take a size back, under which others might write by then, and the kernel of a mount, which
+//!   learns no size from a request that fails, knows the right one. Blocks that the range got stay
+//!   behind the end, marked as meant (`FADVISE_KEEP_SIZE`).
 
 use super::inline::is_inline;
 use super::writeback::Held;
@@ -12,6 +18,30 @@ use base::{BLOCK_BYTES, Ino};
 use fscore::{Errno, FallocateMode, FsResult};
 use ondisk::f2fs::{Advise, BlockAddr};
 use std::ops::Range;
+
+/// What a part of a range that has been worked off does to the end of the file.
+#[derive(Clone, Copy)]
+enum End {
+    /// The range is completed up to this byte: the file is at least so long (A1).
+    Grown(u64),
+    /// Blocks up to this byte are meant, also behind the end.
+    Meant(u64),
+    /// Nothing; more parts of the range follow, or none lies behind the end.
+    Open,
+}
+
+impl End {
+    /// After the pages before `done` of `range` have been worked off, which may `grow` the file.
+    fn after(done: u64, range: &Range<u64>, grow: bool) -> End {
+        let bytes = (done * BLOCK).min(range.end);
+        match grow {
+            true if bytes == range.end => End::Grown(bytes),
+            true => End::Open,
+            false if bytes > range.start => End::Meant(bytes),
+            false => End::Open,
+        }
+    }
+}
 
 impl F2fs {
     /// `FileSystem::fallocate`, except for the modes that move content (`shift`). Takes the gate.
@@ -69,10 +99,10 @@ impl F2fs {
         Ok(())
     }
 
-    /// Gives every hole of the range a reserved block, batch by batch; the size follows what was
-    /// done if it may `grow`.
+    /// Gives every hole of the range a reserved block, batch by batch; the size follows at the end
+    /// if it may `grow`.
     fn reserve_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
-        self.each_batch(&range, |op, pages| {
+        let reserved = self.each_batch(&range, |op, pages| {
             // Write-back raises the size, too: with a journal it waits (f2fs-journal-I4).
             let _wb = self.journal.is_some().then(|| inode.wb.lock());
             let mut outcome = Ok(());
@@ -84,32 +114,47 @@ impl F2fs {
                     Err(e) => outcome = Err(e),
                 }
             }
-            self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), grow)?;
+            self.reshaped(op, inode, End::after(done, &range, grow))?;
             outcome
-        })
+        });
+        self.kept(inode, &range, grow, reserved)
     }
 
-    /// After part of `range` has been worked off up to byte `done`: times, and the size or the mark
-    /// that blocks behind it are meant. `wb` is held.
-    fn reshaped(
+    /// Marks the blocks behind the end as meant, if a range that was to `grow` the file was not
+    /// completed (A1).
+    fn kept(
         &self,
-        op: &Op<'_>,
         inode: &Inode,
         range: &Range<u64>,
-        done: u64,
         grow: bool,
+        done: FsResult<()>,
     ) -> FsResult<()> {
+        if !grow || done.is_ok() {
+            return done;
+        }
+        let marked = self.with_op(|op| {
+            let _wb = self.journal.is_some().then(|| inode.wb.lock());
+            self.reshaped(op, inode, End::Meant(range.end))
+        });
+        // The first failure tells more.
+        done.and(marked)
+    }
+
+    /// After a part of a range has been worked off: times, and what `end` says. `wb` is held.
+    fn reshaped(&self, op: &Op<'_>, inode: &Inode, end: End) -> FsResult<()> {
         let clean = !self.pages.is_dirty(inode.ino);
         let mut settled = clean;
         {
             let mut core = inode.core();
-            if done > range.start && done > core.fields.size {
-                if grow {
-                    core.fields.size = done;
+            match end {
+                End::Grown(size) if size > core.fields.size => {
+                    core.fields.size = size;
                     settled = true;
-                } else {
+                }
+                End::Meant(end) if end > core.fields.size => {
                     core.fields.advise = core.fields.advise | Advise::KEEP_SIZE;
                 }
+                End::Grown(_) | End::Meant(_) | End::Open => {}
             }
             core.changed();
             core.touch(true);
@@ -170,7 +215,7 @@ impl F2fs {
             let done = self.with_op(|op| {
                 let wb = inode.wb.lock();
                 let done = self.punch_held(op, inode, part, &wb);
-                self.reshaped(op, inode, &range, 0, false).map(|()| done)
+                self.reshaped(op, inode, End::Open).map(|()| done)
             })?;
             punched = punched.and(done);
         }
@@ -230,7 +275,7 @@ impl F2fs {
     fn zero_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         let whole = self.zero_ends(inode, &range)?;
         let _ = self.land(inode);
-        self.each_batch(&range, |op, pages| {
+        let zeroed = self.each_batch(&range, |op, pages| {
             let mut outcome = Ok(());
             let mut done = pages.start;
             let _wb = inode.wb.lock();
@@ -239,9 +284,10 @@ impl F2fs {
                 outcome = self.blank_page(op, inode, done, whole.contains(&done));
                 done += u64::from(outcome.is_ok());
             }
-            self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), grow)?;
+            self.reshaped(op, inode, End::after(done, &range, grow))?;
             outcome
-        })
+        });
+        self.kept(inode, &range, grow, zeroed)
     }
 
     /// Makes a page a reserved one, if `whole`; else only sees that it has a block. `wb` is held.

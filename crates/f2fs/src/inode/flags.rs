@@ -13,7 +13,7 @@
 use super::Inode;
 use crate::F2fs;
 use base::Ino;
-use fscore::{Errno, FileFlags, FsResult};
+use fscore::{Accepted, Errno, FileFlags, FsResult, OfWrite};
 use ondisk::f2fs::{Features, Inline, InodeFlags};
 
 /// Flags that `FS_IOC_GETFLAGS` shows and `FS_IOC_SETFLAGS` takes, with the same meaning and value:
@@ -38,12 +38,25 @@ impl Inode {
         self.check_none_of(InodeFlags::IMMUTABLE)
     }
 
-    /// Attributes may change, the inode may lose its name, a directory may lose names.
+    /// Attributes may be changed by name, the inode may lose its name, a directory may lose names.
     ///
     /// # Errors
     /// EPERM.
     pub fn check_not_guarded(&self) -> FsResult<()> {
         self.check_none_of(InodeFlags::IMMUTABLE | InodeFlags::APPEND)
+    }
+
+    /// Checks that extended attributes may change: by themselves, or as a part of a write, which an
+    /// append-only inode takes.
+    ///
+    /// # Errors
+    /// EPERM.
+    pub fn check_attributes(&self) -> FsResult<()> {
+        match (OfWrite::here(), Accepted::here()) {
+            (false, _) => self.check_not_guarded(),
+            (true, false) => self.check_not_immutable(),
+            (true, true) => Ok(()),
+        }
     }
 
     /// Names in it are compared without regard to case.

@@ -58,15 +58,16 @@ impl F2fs {
     }
 
     pub(crate) fn op_unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.unlink_beside(dir, name, Onlookers::NONE)
+        self.unlink_beside(dir, name, Onlookers::NONE).map(drop)
     }
 
+    /// Answers the inode that lost the name.
     pub(crate) fn unlink_beside(
         &self,
         dir: Ino,
         name: &[u8],
         onlookers: Onlookers<'_>,
-    ) -> FsResult<()> {
+    ) -> FsResult<Ino> {
         self.check_writable()?;
         let dir = self.directory_to_change(dir)?;
         self.balance()?;
@@ -86,19 +87,21 @@ impl F2fs {
                 self.put_dir(op, &dir)
             })
         })?;
-        self.evict_unnamed(&victim)
+        self.evict_unnamed(&victim)?;
+        Ok(victim.ino)
     }
 
     pub(crate) fn op_rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.rmdir_beside(dir, name, Onlookers::NONE)
+        self.rmdir_beside(dir, name, Onlookers::NONE).map(drop)
     }
 
+    /// Answers the inode that lost the name.
     pub(crate) fn rmdir_beside(
         &self,
         dir: Ino,
         name: &[u8],
         onlookers: Onlookers<'_>,
-    ) -> FsResult<()> {
+    ) -> FsResult<Ino> {
         self.check_writable()?;
         names::check_removed_dir(name)?;
         let dir = self.directory_to_change(dir)?;
@@ -118,7 +121,8 @@ impl F2fs {
                 self.put_dir(op, &dir)
             })
         })?;
-        self.evict_unnamed(&victim)
+        self.evict_unnamed(&victim)?;
+        Ok(victim.ino)
     }
 
     /// Calls `f` with what `name` stands for, the gates of both held (namei-R1).

@@ -244,18 +244,45 @@ fn fallocate_reserves_and_a_refusal_leaves_the_rest_usable() {
     let all = fs.fallocate(ino, FallocateMode::Allocate, 0, 1 << 30);
     assert_eq!(all.expect_err("too much").errno(), Errno::NoSpc);
     assert_eq!(fs.statfs().expect("statfs").blocks_free, 0);
+    let attr = fs.getattr(ino).expect("attr");
+    assert_eq!(attr.size, 0, "fallocate-A1");
     // What is reserved can be written.
-    let size = fs.getattr(ino).expect("attr").size;
-    assert!(size > 1 << 20);
+    let size = 4 << 20;
+    assert!(attr.sectors * 512 > size);
     let n = fs.write(ino, size - 5000, &[1; 5000]);
     assert_eq!(n.expect("room"), 5000);
     fs.fsync(ino, false).expect("durable");
     fs.fallocate(ino, FallocateMode::PunchHole, 0, size - 5000)
         .expect("punched");
+    fs.resize(ino, size).expect("what lies behind the end goes");
     let now = fs.statfs().expect("statfs").blocks_free;
     assert!(now > free - 20, "{now} of {free} came back");
     assert!(read_at(&fs, ino, size - 5000, 5000) == [1; 5000]);
     end(&fs, &ram);
+}
+
+/// fallocate-A1: without the mark, recovery takes the blocks behind the end for content.
+#[test]
+fn blocks_of_a_refused_allocation_make_no_file_longer_after_a_cut() {
+    for mode in [FallocateMode::Allocate, FallocateMode::ZeroRange] {
+        let left = on_disk(64, "", 4, move |disk, fs| {
+            let ino = fs.file("f");
+            fs.write(ino, 0, &[1; 5000]).expect("written");
+            fs.sync().expect("a checkpoint");
+            let all = fs.fallocate(ino, mode, 0, 1 << 30);
+            assert_eq!(all.expect_err("too much").errno(), Errno::NoSpc);
+            assert_eq!(fs.getattr(ino).expect("attr").size, 5000, "{mode:?}");
+            fs.write(ino, 5000, &[2; 100]).expect("behind the end");
+            fs.fsync(ino, false).expect("durable");
+            disk.snapshot_lost()
+        });
+        let first = match mode {
+            FallocateMode::Allocate => [1; 5000],
+            _ => [0; 5000],
+        };
+        let expected = [&first[..], &[2; 100]].concat();
+        assert!(after_cut(left, 64, "f") == expected, "{mode:?}");
+    }
 }
 
 #[test]

@@ -140,7 +140,8 @@ impl Desk {
             }
             opcode::REMOVEXATTR => {
                 let ([name], _) = words(&payload[..given]).ok_or(libc::EIO)?;
-                empty(as_caller(head, || self.server.removexattr(head.node, name)))
+                let remove = || (self.server).removexattr(caller(head), head.node, name);
+                empty(as_caller(head, remove))
             }
             opcode::OPENDIR => {
                 let open = (self.server).open(caller(head), head.node, OpenMode::default());

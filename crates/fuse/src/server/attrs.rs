@@ -4,14 +4,14 @@
 use super::{Caller, Server};
 use base::Ino;
 use std::sync::atomic::Ordering;
-use vfs::{Attr, Errno, FileFlags, FileKind, FsError, FsResult, SetAttr, TimeSet};
+use vfs::{Attr, Errno, FileFlags, FileKind, FsError, FsResult, OfWrite, SetAttr, TimeSet};
 
 const SET_UID: u16 = 0o4000;
 const SET_GID: u16 = 0o2000;
 const GROUP_EXEC: u16 = 0o010;
 /// Largest file offset (`loff_t`).
 pub(super) const OFFSET_MAX: u64 = i64::MAX as u64;
-const CAPABILITY: &[u8] = b"security.capability";
+pub(super) const CAPABILITY: &[u8] = b"security.capability";
 
 /// Attributes to change; `None` leaves one as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -95,7 +95,7 @@ impl Server {
     /// Permission bits of a file without set-user-ID, and without set-group-ID where the group may
     /// execute or the caller is not in it (Linux `setattr_should_drop_suidgid`); `None` if that
     /// changes nothing.
-    fn without_privileges(&self, ino: Ino) -> FsResult<Option<u16>> {
+    pub(super) fn without_privileges(&self, ino: Ino) -> FsResult<Option<u16>> {
         let attr = self.vfs().fs().getattr(ino)?;
         if attr.kind != FileKind::File {
             return Ok(None);
@@ -113,13 +113,16 @@ impl Server {
     /// The content of a file is about to change: capabilities go, and with `kill` set-user-ID and
     /// set-group-ID.
     pub(super) fn drop_privileges(&self, ino: Ino, kill: bool) -> FsResult<()> {
-        self.drop_capability(ino)?;
+        let drop_capability = || OfWrite::scope(|| self.drop_capability(ino));
         if !kill {
-            return Ok(());
+            return drop_capability();
         }
         if self.without_privileges(ino)?.is_some() {
-            return self.drop_set_ids(ino);
+            // Flags may refuse this, and the write with it: then all privileges stay.
+            self.drop_set_ids(ino)?;
+            return drop_capability();
         }
+        drop_capability()?;
         if self.killing.load(Ordering::SeqCst) != 0 {
             // The request that took them away may not have told the kernel yet.
             drop(self.killer.lock());
@@ -152,7 +155,8 @@ impl Server {
         if self.nodes.lock().is_plain(ino) {
             return Ok(());
         }
-        // A file whose flags forbid taking an attribute away can be written to if it has none.
+        // A file whose flags forbid any change can be written to by who has it open, if it has
+        // none.
         let found = self.vfs().fs().getxattr(ino, CAPABILITY);
         match found.and_then(|_| self.vfs().fs().removexattr(ino, CAPABILITY)) {
             Ok(()) | Err(FsError::Posix(Errno::NoData | Errno::NotSup | Errno::RoFs)) => {}

@@ -94,11 +94,10 @@ impl Server {
     }
 
     /// Removes a name; the kernel forgets the inode later, if that was the last name.
-    fn remove(&self, dir: Ino, name: &[u8], work: impl Fn() -> FsResult<()>) -> Result<(), Errno> {
+    /// `work` answers the inode that lost the name.
+    fn remove(&self, work: impl Fn() -> FsResult<Option<Ino>>) -> Result<(), Errno> {
         self.run_for_room(|| {
-            let ino = self.vfs().fs().lookup(dir, name);
-            work()?;
-            if let Ok(ino) = ino {
+            if let Some(ino) = work()? {
                 self.nodes.lock().removed(ino, rt::now());
             }
             Ok(())
@@ -202,7 +201,7 @@ impl Server {
     /// Those of `unlink(2)`.
     pub fn unlink(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
         let dir = self.ino(dir);
-        self.remove(dir, name, || self.vfs().unlink_at(dir, name))
+        self.remove(|| self.vfs().unlink_at(dir, name))
     }
 
     /// Removes an empty directory.
@@ -211,7 +210,7 @@ impl Server {
     /// Those of `rmdir(2)`.
     pub fn rmdir(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
         let dir = self.ino(dir);
-        self.remove(dir, name, || self.vfs().rmdir_at(dir, name))
+        self.remove(|| self.vfs().rmdir_at(dir, name))
     }
 
     /// Moves a name.
@@ -226,7 +225,7 @@ impl Server {
     ) -> Result<(), Errno> {
         let (from, to) = ((self.ino(dir), name), (self.ino(to_dir), to_name));
         // What stood there before may be removed.
-        self.remove(to.0, to.1, || self.vfs().rename_at(from, to, mode))
+        self.remove(|| self.vfs().rename_at(from, to, mode))
     }
 
     /// Entries of a directory from cookie `from` on, at most `max`.

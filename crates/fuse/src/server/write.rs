@@ -77,8 +77,10 @@ impl Server {
         let ino = self.ino(number);
         self.run_for_room(|| {
             check_end(offset, data.len())?;
-            self.drop_privileges(ino, kill)?;
-            Accepted::scope(|| self.write_pages(ino, offset, data))
+            Accepted::scope(|| {
+                self.drop_privileges(ino, kill)?;
+                self.write_pages(ino, offset, data)
+            })
         })
     }
 

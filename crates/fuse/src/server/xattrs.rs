@@ -1,10 +1,12 @@
 //! Requests on extended attributes, ACLs among them.
 
+use super::attrs::CAPABILITY;
 use super::remount::REMOUNT_XATTR;
 use super::{Caller, PROTOCOL_ROOT, Server};
 use base::Ino;
 use vfs::{
-    Errno, FsError, FsResult, SetAttr, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
+    Errno, FsError, FsResult, OfWrite, SetAttr, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
+    XattrMode,
 };
 
 /// Only the superuser sees names that begin so.
@@ -114,14 +116,24 @@ impl Server {
         Ok(list)
     }
 
-    /// Removes an extended attribute.
+    /// Removes an extended attribute. The kernel asks so for capabilities before a write, too, and
+    /// does not say for which of both: so root's append takes them from a file of appends, and
+    /// root may also do so by their name, which Linux refuses. An ordinary user's write that has to
+    /// take set-user-ID away, too, is refused with both kept.
     ///
     /// # Errors
     /// Those of `removexattr(2)`.
-    pub fn removexattr(&self, number: u64, name: &[u8]) -> Result<(), Errno> {
+    pub fn removexattr(&self, caller: Caller, number: u64, name: &[u8]) -> Result<(), Errno> {
+        let ino = self.ino(number);
         self.run_for_room(|| {
             check_name(name)?;
-            self.vfs().fs().removexattr(self.ino(number), name)
+            let remove = || self.vfs().fs().removexattr(ino, name);
+            let of_write =
+                name == CAPABILITY && (caller.uid == 0 || self.without_privileges(ino)?.is_none());
+            match of_write {
+                true => OfWrite::scope(remove),
+                false => remove(),
+            }
         })
     }
 }

@@ -3,8 +3,8 @@
 
 use super::place::{Place, shell};
 use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -123,6 +123,31 @@ fn a_hole_lies_between_data() {
     }
 }
 
+/// With `writeback` data may be in the kernel alone, which does not send it before it asks for
+/// holes: no hole is told where it lies.
+#[test]
+fn what_the_kernel_has_gathered_is_no_hole() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("writeback");
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true);
+        let file = options.open(place.dir().join("f")).expect("a new file");
+        file.set_len(8 << 20).expect("room");
+        file.write_all_at(&[7; 4096], 1 << 20).expect("room");
+        let data = seek(&file, SeekFrom::Data(1 << 20));
+        assert_eq!(data, Ok(1 << 20), "{kind}: the data was taken for a hole");
+        let hole = seek(&file, SeekFrom::Hole(1 << 20)).expect("the end is one");
+        assert!(hole >= (1 << 20) + 4096, "{kind}: {hole}");
+        // What makes the file longer, too, though the volume does not know it yet.
+        file.write_all_at(&[7; 4096], 9 << 20).expect("room");
+        let data = seek(&file, SeekFrom::Data(9 << 20));
+        assert_eq!(data, Ok(9 << 20), "{kind}: beyond what the volume knows");
+        drop(file);
+        place.umount();
+    }
+}
+
 fn access(path: &Path) -> (i64, i64) {
     let meta = fs::symlink_metadata(path).expect("stat");
     (meta.atime(), meta.atime_nsec())
@@ -176,5 +201,50 @@ fn access_times_are_there_after_a_remount() {
             }
             place.umount();
         }
+    }
+}
+
+/// Capabilities go with root's append although the file takes appends only; what somebody wants to
+/// set by itself stays, and so does set-user-ID, with which a user cannot append.
+#[test]
+fn an_append_takes_privileges_away_as_with_the_kernel() {
+    // A capability as setcap(8) writes it, revision 2.
+    const SCRIPT: &str = "
+        for f in root user own; do touch $f; chmod 6777 $f; done
+        for f in root user; do setfattr -n security.capability -v 0x0100000200040000000000000000000000000000 $f; done
+        chattr +a root user own
+        echo x >> root
+        getfattr -d -m - root
+        stat -c '%a %s' root
+        @nobody 'echo x >> user'
+        getfattr -d -m - user
+        stat -c '%a %s' user
+        @nobody 'echo x >> own'
+        stat -c '%a %s' own
+        chmod 700 own
+        chown 1 root
+        setfattr -n security.capability -v 0x0100000200040000000000000000000000000000 own
+        chattr -a root user own
+        setfattr -n security.capability -v 0x0100000200040000000000000000000000000000 own
+        chattr +a own
+        getfattr -d -m - -e hex own
+        exec 7>>own; chattr +i own; echo x >&7
+        getfattr -d -m - -e hex own
+        chattr -ia own
+        stat -c '%a %u %s' own";
+    let kernel = Place::foreign(&[]);
+    kernel.mount_by_kernel();
+    fs::set_permissions(kernel.dir(), Permissions::from_mode(0o777)).expect("ours");
+    let expected = shell(&kernel.dir(), SCRIPT);
+    kernel.umount_kernel();
+    assert!(expected.contains("6777 2"), "root keeps these: {expected}");
+    assert!(expected.contains("6777 0"), "a user: {expected}");
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("allow_other");
+        fs::set_permissions(place.dir(), Permissions::from_mode(0o777)).expect("ours");
+        assert_eq!(shell(&place.dir(), SCRIPT), expected, "{kind}");
+        place.umount();
+        place.judge(kind);
     }
 }

@@ -300,6 +300,46 @@ fn after_a_failed_fallocate_the_kernel_shows_what_is_there() {
     }
 }
 
+/// The kernel learns no size from a request that fails, and it decides where an append goes.
+#[test]
+fn an_append_behind_a_failed_fallocate_goes_to_the_end() {
+    for (kind, options) in KINDS
+        .map(|kind| ["rw", "writeback"].map(|o| (kind, o)))
+        .concat()
+    {
+        let place = Place::new(kind);
+        place.mount(options);
+        let path = place.dir().join("log");
+        fs::write(&path, [b'x'; 5000]).expect("room");
+        let name = path.to_string_lossy().to_string();
+        let spare = |n: usize| place.dir().join(format!("spare{n}"));
+        (0..2).for_each(|n| fs::write(spare(n), [b's'; 1 << 20]).expect("room"));
+        must("sync", &[&name]);
+        let mut log = fs::File::options().append(true).open(&path).expect("there");
+        for (n, way) in [&["-l", "10G"][..], &["-z", "-l", "10G"]]
+            .iter()
+            .enumerate()
+        {
+            let (code, said) = run("fallocate", &[*way, &[&name]].concat());
+            assert_ne!(code, 0, "{kind}: {said}");
+            fs::remove_file(spare(n)).expect("there");
+            log.write_all(&[b'y'; 3000]).expect("room again");
+        }
+        log.sync_all().expect("room");
+        let lens = || fs::metadata(&path).expect("there").len();
+        assert_eq!(lens(), 11_000, "{kind}, {options}");
+        drop(log);
+        let tail = || fs::read(&path).expect("there")[8000..].to_vec();
+        assert_eq!(tail(), [b'y'; 3000], "{kind}, {options}");
+        place.umount();
+        place.mount(options);
+        assert_eq!(lens(), 11_000, "{kind}, {options}: after a remount");
+        assert_eq!(tail(), [b'y'; 3000], "{kind}, {options}: after a remount");
+        place.umount();
+        place.judge(kind);
+    }
+}
+
 /// The kernel took the content before the flag was set, and only then sends it.
 #[test]
 fn a_flag_against_writes_loses_nothing_that_was_written_before() {
