@@ -278,6 +278,20 @@ typedef struct varve_space {
   uint64_t inodes_free;
 } varve_space;
 
+/*
+ Lengths of a single write that is all there or not at all after a cut of power, in bytes.
+ */
+typedef struct varve_atomic_unit {
+  /*
+   The shortest.
+   */
+  uint32_t min;
+  /*
+   The longest.
+   */
+  uint32_t max;
+} varve_atomic_unit;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -570,6 +584,16 @@ int varve_sync(const struct varve_volume *volume, struct varve_error *error);
 int varve_statfs(const struct varve_volume *volume,
                  struct varve_space *space,
                  struct varve_error *error);
+
+/*
+ Tells the single writes that varve_write_atomic takes whatever the file looks like, as statx
+ tells stx_atomic_write_unit_min and _max: lengths from `min` to `max` that are powers of two, at
+ offsets that are multiples of them. Several parts together may be longer or shorter. -EOPNOTSUPP
+ if this mount has no atomic writes, or sets no bound to one write (f2fs).
+ */
+int varve_atomic_write_unit(const struct varve_volume *volume,
+                            struct varve_atomic_unit *unit,
+                            struct varve_error *error);
 
 #ifdef __cplusplus
 }  // extern "C"

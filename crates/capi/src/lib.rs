@@ -27,7 +27,7 @@ pub use dir::{varve_dir, varve_dirent};
 pub use disk::varve_disk;
 pub use error::varve_error;
 pub use file::{varve_attr, varve_file};
-pub use volume::{varve_space, varve_volume};
+pub use volume::{varve_atomic_unit, varve_space, varve_volume};
 
 /// The version of this interface. It changes when a program has to be compiled anew.
 pub const VARVE_ABI_VERSION: u32 = 1;

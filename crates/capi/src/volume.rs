@@ -42,6 +42,15 @@ pub struct varve_space {
     pub inodes_free: u64,
 }
 
+/// Lengths of a single write that is all there or not at all after a cut of power, in bytes.
+#[repr(C)]
+pub struct varve_atomic_unit {
+    /// The shortest.
+    pub min: u32,
+    /// The longest.
+    pub max: u32,
+}
+
 /// Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be
 /// NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=SIZE, scheme=PRESET and others.
 #[unsafe(no_mangle)]
@@ -140,6 +149,32 @@ pub unsafe extern "C" fn varve_statfs(
             inodes: told.inodes,
             inodes_free: told.inodes_free,
         };
+        Ok(0)
+    })
+}
+
+/// Tells the single writes that varve_write_atomic takes whatever the file looks like, as statx
+/// tells stx_atomic_write_unit_min and _max: lengths from `min` to `max` that are powers of two, at
+/// offsets that are multiples of them. Several parts together may be longer or shorter. -EOPNOTSUPP
+/// if this mount has no atomic writes, or sets no bound to one write (f2fs).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varve_atomic_write_unit(
+    volume: *const varve_volume,
+    unit: *mut varve_atomic_unit,
+    error: *mut varve_error,
+) -> c_int {
+    guarded(error, || {
+        // SAFETY: the caller passes null, or a volume and a place.
+        let (volume, out) = unsafe { (handle(volume, "volume")?, place(unit, "the unit")?) };
+        let mounted = volume.mounted()?;
+        let (min, max) = mounted.atomic_write_unit().ok_or_else(|| {
+            let text = match mounted.has_atomic_writes() {
+                true => "this file system sets no bound to an atomic write",
+                false => "this mount has no atomic writes",
+            };
+            Failure::new(Errno::NotSup, text)
+        })?;
+        *out = varve_atomic_unit { min, max };
         Ok(0)
     })
 }

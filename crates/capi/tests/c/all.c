@@ -60,6 +60,7 @@ static void files(const char *image) {
     varve_dir *dir = NULL;
     varve_attr attr;
     varve_space space;
+    varve_atomic_unit unit = {0, 0};
     varve_dirent entry;
     varve_check check;
     varve_part parts[3];
@@ -101,6 +102,9 @@ static void files(const char *image) {
     parts[2] = (varve_part){.offset = 3, .data = NULL, .bytes = 0};
     OK(varve_write_atomic(file, parts, 3, &why));
     OK(varve_write_atomic(file, NULL, 0, &why));
+    OK(varve_atomic_write_unit(volume, &unit, &why));
+    CHECK(unit.min == 4096 && unit.max >= unit.min);
+    WANT(-EINVAL, "the unit is NULL", varve_atomic_write_unit(volume, NULL, &why));
     WANT(5, "", varve_pread(file, text, 5, 0, &why));
     CHECK(!memcmp(text, "\0aXc\0", 5));
     WANT(-EINVAL, "parts is NULL", varve_write_atomic(file, NULL, 1, &why));
@@ -184,6 +188,10 @@ static void refused(const char *image) {
     OK(varve_disk_open(image, true, &disk, &why));
     WANT(-EROFS, "read only", varve_mount(disk, NULL, &volume, &why));
     OK(varve_mount(disk, "ro", &volume, &why));
+    {
+        varve_atomic_unit unit;
+        WANT(-EOPNOTSUPP, "no atomic writes", varve_atomic_write_unit(volume, &unit, &why));
+    }
     WANT(-EROFS, "", varve_mkdir(volume, "/x", 0700, &why));
     OK(varve_unmount(volume, &why));
     OK(varve_disk_close(disk, &why));
