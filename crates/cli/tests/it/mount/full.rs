@@ -25,17 +25,21 @@ const O_DIRECT: i32 = 0o40000;
 
 /// A small random generator: the run is the same for the same seed, as far as the writers do not
 /// meet.
-struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
+    /// The same numbers for the same seed.
+    pub fn seeded(seed: u64) -> Dice {
+        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % n
     }
     /// A range of up to `most` units that ends before `end`.
-    fn range(&mut self, end: u64, most: u64) -> Range<u64> {
+    pub fn range(&mut self, end: u64, most: u64) -> Range<u64> {
         let start = self.below(end);
         start..(start + 1 + self.below(most)).min(end)
     }

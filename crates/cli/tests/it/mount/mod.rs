@@ -16,6 +16,7 @@ mod casefold;
 mod databases;
 mod ends;
 mod full;
+mod large_blocks;
 pub mod place;
 mod reserve;
 mod scale;
