@@ -2,28 +2,21 @@
 //! answers all of them (ECONNABORTED), and every later one (ENOTCONN), and the volume is unmounted
 //! as at any other end.
 
+use crate::place::Place;
 use rt::Mutex;
-use rustix::mount::{UnmountFlags, unmount};
-use std::path::PathBuf;
-
-/// Where the kernel shows its connections, if that is mounted.
-const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
 /// What ends the connection of one mount.
 pub(crate) struct Abort {
-    dir: PathBuf,
-    /// `MAJOR:MINOR` of the mount.
-    device: Option<String>,
+    place: Place,
     /// Why it was ended.
     why: Mutex<Option<String>>,
 }
 
 impl Abort {
-    /// For what is mounted on `dir` as `device`.
-    pub fn new(dir: PathBuf, device: Option<String>) -> Abort {
+    /// For what is mounted on `place`.
+    pub fn new(place: Place) -> Abort {
         Abort {
-            dir,
-            device,
+            place,
             why: Mutex::named("fuse abort", None),
         }
     }
@@ -37,13 +30,7 @@ impl Abort {
             }
             *kept = Some(why.to_string());
         }
-        let minor = self.device.as_deref().and_then(|d| d.split(':').nth(1));
-        let switch = format!("{CONNECTIONS}/{}/abort", minor.unwrap_or("?"));
-        // Who has mounted may write there. Without it only the superuser can: forcing an unmount
-        // ends the connection, whether the mount is in use or not.
-        let written = std::fs::write(&switch, "1");
-        let forced = || unmount(&self.dir, UnmountFlags::FORCE);
-        let ended = written.is_ok() || matches!(forced(), Ok(()) | Err(rustix::io::Errno::BUSY));
+        let (ended, switch) = (self.place.end_connection(), self.place.switch());
         Some(match ended {
             true => format!("{why}; the mount ends"),
             false => format!(

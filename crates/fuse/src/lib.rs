@@ -34,6 +34,7 @@ mod convert;
 mod groups;
 mod notices;
 mod options;
+mod place;
 mod ring;
 mod room;
 mod server;
@@ -41,6 +42,7 @@ mod session;
 mod source;
 
 pub use options::{Access, Options, Transport, WrongValue};
+pub use place::device_on;
 pub use room::Room;
 pub use server::{
     Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount,

@@ -5,21 +5,21 @@ use crate::abort::Abort;
 use crate::adapter::{Adapter, Agreed};
 use crate::notices::Notices;
 use crate::options::{Access, Options, Transport};
+use crate::place::Place;
 use crate::ring::desk::Desk;
-use crate::ring::{Plan, Ring, Trouble};
+use crate::ring::{Plan, Ring, Trouble, join_all};
 use crate::room::Room;
 use crate::server::{Remounter, Server};
 use crate::source::Source;
-use base::Nanos;
 use fuser::{Config, MountOption, Session, SessionACL};
-use rt::{Receiver, channel_named, try_spawn};
+use rt::{JoinHandle, Receiver, channel_named};
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use vfs::{AccessTimes, Vfs};
 
 /// Bytes of a write below which there is no ring: the kernel puts an extended attribute of 64 KiB
@@ -27,9 +27,6 @@ use vfs::{AccessTimes, Vfs};
 const RING_WRITE_MIN: u32 = 128 << 10;
 /// What the kernel's side of a mount is opened through.
 const DEVICE: &str = "/dev/fuse";
-/// Within which the first request over a ring is answered, and how often that is looked for.
-const PATIENCE: Nanos = Nanos::from_secs(5);
-const LOOK: Nanos = Nanos(1_000_000);
 /// Allows the superuser to switch FUSE over io_uring on.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
@@ -52,10 +49,12 @@ pub struct Mounted {
     notices: Arc<Notices>,
     /// None: requests come through the device.
     ring: Option<Ring>,
+    /// Threads of a ring that was refused, which end with the connection.
+    left: Vec<JoinHandle<()>>,
     /// Ends with the last request.
     over: Receiver<()>,
     abort: Arc<Abort>,
-    device: Option<String>,
+    place: Place,
 }
 
 impl Mounted {
@@ -79,16 +78,8 @@ impl Mounted {
         // The ring takes what is left.
         let room = Room::take(options).map_err(|e| no_mount(vfs, e))?;
         let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(tell);
-        let teller = Arc::clone(&tell);
         let notices = Arc::new(Notices::new());
-        let kernel = Arc::clone(&notices);
-        let server = Arc::new(Server::new(
-            Arc::clone(vfs),
-            kernel,
-            options.access_times_kept(),
-            options.errors.as_deref() == Some("panic"),
-            Box::new(move |what| teller(what)),
-        ));
+        let server = server(vfs, options, &notices, &tell);
         if let Some(remounter) = remounter {
             server.remount_by(remounter);
         }
@@ -104,28 +95,32 @@ impl Mounted {
             until,
         );
         let config = config(source, superuser, options);
-        match Session::new(adapter, dir, &config) {
-            Ok(session) => {
-                let device = device_of(dir);
-                read_ahead(device.as_deref(), options.read_ahead);
-                // Dropping the session takes the mount away.
-                (notices.begin(session.notifier())).map_err(|e| no_mount(vfs, e))?;
-                let desk = Desk {
-                    server: Arc::clone(&server),
-                    options: options.clone(),
-                    notices: Arc::clone(&notices),
-                    unmasked: Arc::clone(&agreed.unmasked),
-                    owner: rustix::process::geteuid().as_raw(),
-                };
-                let (abort, trouble) = trouble(&tell, dir, device.clone());
-                let ring = match ring_of(&session, plan, desk, &agreed, &trouble, dir) {
-                    Ok(ring) => ring,
-                    Err(why) => {
-                        notices.end();
-                        drop(session);
-                        return Err(no_ring(vfs, &why));
-                    }
-                };
+        // Nothing may ask the directory for its links when nobody answers yet.
+        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
+        let session = match Session::new(adapter, &dir, &config) {
+            Ok(session) => session,
+            Err(e) => {
+                // Nothing has been changed; a failure here would be the next mount's, too.
+                let _ = server.shut_down();
+                return Err(explained(e));
+            }
+        };
+        let place = Place::of(dir);
+        read_ahead(place.device(), options.read_ahead);
+        if let Err(e) = notices.begin(session.notifier()) {
+            take_back(session, &place, &server, Vec::new());
+            return Err(no_mount(vfs, e));
+        }
+        let desk = Desk {
+            server: Arc::clone(&server),
+            options: options.clone(),
+            notices: Arc::clone(&notices),
+            unmasked: Arc::clone(&agreed.unmasked),
+            owner: rustix::process::geteuid().as_raw(),
+        };
+        let (abort, trouble) = trouble(&tell, place.clone());
+        match ring_of(&session, plan, desk, &agreed, &trouble, &place) {
+            Ok((ring, left)) => {
                 drop(room);
                 Ok(Mounted {
                     session,
@@ -133,15 +128,16 @@ impl Mounted {
                     requests,
                     notices,
                     ring,
+                    left,
                     over,
                     abort,
-                    device,
+                    place,
                 })
             }
-            Err(e) => {
-                // Nothing has been changed; a failure here would be the next mount's, too.
-                let _ = server.shut_down();
-                Err(explained(e))
+            Err((why, left)) => {
+                notices.end();
+                take_back(session, &place, &server, left);
+                Err(no_ring(vfs, &why))
             }
         }
     }
@@ -149,7 +145,7 @@ impl Mounted {
     /// `MAJOR:MINOR` of the mount in the table of mounts (`/proc/self/mountinfo`), the same
     /// wherever else it is mounted, too.
     pub fn device(&self) -> Option<String> {
-        self.device.clone()
+        self.place.device().map(String::from)
     }
 
     /// Whether requests come over io_uring; else they come through `/dev/fuse`.
@@ -194,12 +190,30 @@ impl Mounted {
         if let Some(ring) = self.ring {
             ring.join();
         }
+        join_all(self.left);
         self.server.shut_down()?;
         match self.abort.why() {
             Some(why) => Err(format!("{why}; the volume is clean")),
             None => ended.map_err(of_kernel),
         }
     }
+}
+
+/// What answers requests to `vfs`.
+fn server(
+    vfs: &Arc<Vfs>,
+    options: &Options,
+    notices: &Arc<Notices>,
+    tell: &Arc<dyn Fn(&str) + Send + Sync>,
+) -> Arc<Server> {
+    let (kernel, teller) = (Arc::clone(notices), Arc::clone(tell));
+    Arc::new(Server::new(
+        Arc::clone(vfs),
+        kernel,
+        options.access_times_kept(),
+        options.errors.as_deref() == Some("panic"),
+        Box::new(move |what| teller(what)),
+    ))
 }
 
 /// The options, without the ring where this process may have none; and what it needs.
@@ -226,12 +240,8 @@ fn with_ring(options: &Options) -> Result<(Options, Option<Plan>), String> {
 }
 
 /// What ends the connection, and what the ring calls when it is in trouble.
-fn trouble(
-    tell: &Arc<dyn Fn(&str) + Send + Sync>,
-    dir: &Path,
-    device: Option<String>,
-) -> (Arc<Abort>, Trouble) {
-    let abort = Arc::new(Abort::new(dir.to_path_buf(), device));
+fn trouble(tell: &Arc<dyn Fn(&str) + Send + Sync>, place: Place) -> (Arc<Abort>, Trouble) {
+    let abort = Arc::new(Abort::new(place));
     let (teller, ends) = (Arc::clone(tell), Arc::clone(&abort));
     let break_up = move |why: &str| {
         if let Some(sentence) = ends.end(why) {
@@ -245,74 +255,81 @@ fn trouble(
     (abort, trouble)
 }
 
-/// Starts the ring if it has been agreed on. `Ok(None)`: requests come through the device.
+/// A ring or none, and threads that end with the connection.
+type Begun = (Option<Ring>, Vec<JoinHandle<()>>);
+
+/// Starts the ring if it has been agreed on. Without one, requests come through the device. An
+/// error is why there can be no mount, with what ends with its connection.
 fn ring_of(
     session: &Session<Adapter>,
     plan: Option<Plan>,
     desk: Desk,
     agreed: &Agreed,
     trouble: &Trouble,
-    dir: &Path,
-) -> Result<Option<Ring>, String> {
+    place: &Place,
+) -> Result<Begun, (String, Vec<JoinHandle<()>>)> {
     let transport = desk.options.transport;
     let plan = plan.filter(|_| agreed.ring.load(Ordering::Relaxed));
     let Some(plan) = plan else {
         return match transport {
-            Transport::Uring => Err("the kernel does not offer it".into()),
-            _ => Ok(None),
+            Transport::Uring => Err(("the kernel does not offer it".into(), Vec::new())),
+            _ => Ok((None, Vec::new())),
         };
     };
     let depth = desk.options.queue_depth;
     let server = Arc::clone(&desk.server);
-    let answered = || is_answered(dir);
-    match Ring::start(
-        plan,
-        session.as_fd(),
-        &Arc::new(desk),
-        depth,
-        trouble,
-        answered,
-    ) {
+    let place = place.clone();
+    let ask = move || place.ask();
+    match Ring::start(plan, session.as_fd(), &Arc::new(desk), depth, trouble, ask) {
         Ok(ring) => {
             // Forgets have threads of their own (ends-N2).
             server.room_waiters(usize::MAX);
-            Ok(Some(ring))
+            Ok((Some(ring), Vec::new()))
         }
         Err(refused) if transport == Transport::Uring || refused.stuck => {
-            Err(format!("it cannot be registered ({})", refused.why))
+            let why = format!("it cannot be registered ({})", refused.why);
+            Err((why, refused.left))
         }
         Err(refused) => {
             let why = refused.why;
             (trouble.tell)(&format!(
                 "requests come through {DEVICE}: the ring cannot be registered ({why})"
             ));
-            Ok(None)
+            Ok((None, refused.left))
         }
     }
 }
 
-/// Whether a request to what is mounted on `dir` is answered within [`PATIENCE`]. One that is not
-/// waits on, for whoever reads requests later, or for the end of the mount.
-fn is_answered(dir: &Path) -> bool {
-    let (done, dir) = (Arc::new(AtomicBool::new(false)), dir.to_path_buf());
-    let it = Arc::clone(&done);
-    let asks = try_spawn("fuse first request", move || {
-        // Whatever the answer is.
-        let _ = rustix::fs::statfs(&dir);
-        it.store(true, Ordering::Release);
-    });
-    if asks.is_err() {
-        // Without room for a thread nothing is known, and a ring of ours was complete until now.
-        return true;
-    }
-    let until = rt::now().0.saturating_add(PATIENCE.0);
-    while !done.load(Ordering::Acquire) {
-        if rt::now().0 >= until {
-            return false;
+/// Takes a mount back that nobody has served: it is gone when this returns, also where somebody has
+/// looked into it meanwhile and waits. Threads in `left` are waited for if the connection ended.
+fn take_back(
+    mut session: Session<Adapter>,
+    place: &Place,
+    server: &Server,
+    left: Vec<JoinHandle<()>>,
+) {
+    let device = session.as_fd().try_clone_to_owned().ok();
+    // Whoever waits is answered, and leaves.
+    place.end_connection();
+    match place.is_on_top() {
+        true => {
+            // This try is the only one that the library makes: its second one would hit whatever is
+            // mounted below.
+            let _ = session.unmount_callable().unmount();
+            place.take_away();
+            drop(session);
         }
-        rt::sleep(LOOK);
+        false => {
+            // Dropping it would unmount what lies over ours (place-L1).
+            std::mem::forget(session);
+            let _ = server.shut_down();
+        }
     }
-    true
+    let requests = Source::new();
+    requests.set(device);
+    if requests.is_gone() {
+        join_all(left);
+    }
 }
 
 /// Unmounts the volume, which nobody has changed, because there is no mount.
@@ -344,7 +361,9 @@ fn explained(e: io::Error) -> MountError {
         Err(of_device) => {
             let help = match of_device.raw_os_error() {
                 Some(libc::EMFILE) => "`ulimit -n` is the limit",
-                _ => "it is there with the kernel module `fuse`, and open to everybody with mode 666",
+                _ => {
+                    "it is there with the kernel module `fuse`, and open to everybody with mode 666"
+                }
             };
             let why = format!("{DEVICE}: {of_device}; {help}");
             MountError(io::Error::new(of_device.kind(), why))
@@ -359,16 +378,6 @@ fn read_ahead(device: Option<&str>, bytes: u32) {
     let Some(device) = device else { return };
     let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
     let _ = std::fs::write(file, (bytes >> 10).to_string());
-}
-
-/// `MAJOR:MINOR` of what is mounted on `dir`. Asking the directory itself would be a request that
-/// no thread answers yet.
-fn device_of(dir: &Path) -> Option<String> {
-    let dir = dir.to_str()?;
-    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let at = |line: &&str| line.split(' ').nth(4) == Some(dir);
-    let line = table.lines().rev().find(at)?;
-    line.split(' ').nth(2).map(String::from)
 }
 
 fn config(source: &str, superuser: bool, options: &Options) -> Config {

@@ -22,7 +22,7 @@ pub fn umount(args: &UmountArgs) -> Result<(), Failure> {
         false => UnmountFlags::empty(),
     };
     let question = Question::ask(&line.device);
-    take_away(&dir, flags).map_err(|e| of_dir(&e))?;
+    take_away_ours(&line, flags).map_err(|e| of_dir(&e))?;
     let others = table::ours().map_err(failed)?;
     if args.lazy || others.iter().any(|other| other.device == line.device) {
         return Ok(());
@@ -53,7 +53,16 @@ fn be_patient(line: &Line) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes the mount: by the system call, or by `fusermount3` if the caller has no right to it.
+/// Removes this mount, and none that lies over it.
+fn take_away_ours(line: &Line, flags: UnmountFlags) -> Result<(), String> {
+    match fuse::device_on(&line.at).as_ref() == Some(&line.device) {
+        true => take_away(&line.at, flags),
+        false => Err("another file system is mounted over it".into()),
+    }
+}
+
+/// Removes what is mounted there: by the system call, or by `fusermount3` if the caller has no
+/// right to it.
 fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
     match unmount(dir, flags) {
         Ok(()) => return Ok(()),
@@ -92,8 +101,8 @@ pub fn let_go(device: &str) -> Result<(), String> {
             // The volume itself reports a failure.
             let _ = rustix::fs::syncfs(&open);
         }
-        if take_away(&place.at, UnmountFlags::empty()).is_err() {
-            take_away(&place.at, UnmountFlags::DETACH)?;
+        if take_away_ours(place, UnmountFlags::empty()).is_err() {
+            take_away_ours(place, UnmountFlags::DETACH)?;
         }
     }
     Ok(())

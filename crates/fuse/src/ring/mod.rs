@@ -8,9 +8,10 @@
 //!
 //! - Q1 there is a queue for each processor that the host may have: the kernel uses the ring when
 //!   each queue has an entry, and lets every request wait until then. So rings are tried before the
-//!   handshake, and a registration that fails afterwards switches the connection back. The host may
-//!   show fewer processors than the kernel counts (a container with a `/sys` of its own), which no
-//!   registration tells, so a first request has to be answered before a ring counts as one;
+//!   handshake, and a registration that fails afterwards switches the connection back. A host may
+//!   show fewer processors than the kernel counts (a container with a file of its own in `/sys`),
+//!   which no registration tells. So where the number is not the kernel's own, a first request has
+//!   to come before a ring counts as one;
 //! - Q2 the ring is agreed on without asynchronous direct transfers, so the kernel itself drops its
 //!   pages after each direct write (fuse-U8). Dropping them here needs a thread beside those of the
 //!   queue, while the entry has to be answered by its own.
@@ -22,6 +23,7 @@
 mod answers;
 pub(crate) mod desk;
 mod entry;
+mod first;
 mod turns;
 mod wire;
 
@@ -29,10 +31,11 @@ use desk::Desk;
 use entry::{Entry, Next};
 use rt::{JoinHandle, Sender, channel_named, try_spawn};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use turns::{Answer, End, Line, Lives, Lost};
 
 /// Where the host tells which processors it may have.
@@ -51,6 +54,8 @@ pub(crate) struct Ring {
 /// What is needed before the handshake agrees on a ring (ring-Q1).
 pub(crate) struct Plan {
     queues: usize,
+    /// The kernel itself says that there are so many.
+    certain: bool,
     /// Switches the connection back.
     back: entry::Ring,
 }
@@ -59,9 +64,13 @@ impl Plan {
     /// # Errors
     /// The host has no rings, or forbids them to this process.
     pub fn new() -> io::Result<Plan> {
-        let queues = processors()?;
+        let (queues, certain) = processors()?;
         let back = entry::probe()?;
-        Ok(Plan { queues, back })
+        Ok(Plan {
+            queues,
+            certain,
+            back,
+        })
     }
 }
 
@@ -80,6 +89,8 @@ pub(crate) struct Refused {
     pub why: io::Error,
     /// The kernel could not be told, so it waits for the ring and the mount is of no use.
     pub stuck: bool,
+    /// Threads that wait until the connection ends.
+    pub left: Vec<JoinHandle<()>>,
 }
 
 impl Ring {
@@ -87,47 +98,93 @@ impl Ring {
     /// has been agreed on, and answers them.
     ///
     /// # Errors
-    /// A queue has no entry, or `answers` makes a request and says that it is not answered; the
-    /// kernel uses the device from now on, unless it is stuck.
+    /// A queue has no entry, or the number of queues is not certain and the request that `ask`
+    /// makes does not come over one; the kernel uses the device from now on, unless it is stuck.
     pub fn start(
         plan: Plan,
         device: BorrowedFd<'_>,
         desk: &Arc<Desk>,
         depth: usize,
         trouble: &Trouble,
-        answers: impl FnOnce() -> bool,
+        ask: impl FnOnce() + Send + 'static,
     ) -> Result<Ring, Refused> {
-        let Plan { queues, mut back } = plan;
-        let begun = Ring::begin(queues, device, desk, depth, trouble);
-        let complete = begun.and_then(|ring| match answers() {
-            true => Ok(ring),
-            false => Err(io::Error::other(format!(
-                "no request comes over its queues, {queues} after {POSSIBLE}: the kernel may count more processors"
-            ))),
-        });
-        complete.map_err(|why| {
-            // ring-Q1. Threads with an entry wait until the mount ends.
-            let stuck = entry::refuse(&mut back, device).is_err();
-            let why = with_advice(why, queues * depth_of(queues, depth));
-            Refused { why, stuck }
-        })
+        let Plan {
+            queues,
+            certain,
+            mut back,
+        } = plan;
+        let mut threads = Vec::new();
+        let heard = Arc::new(AtomicBool::new(false));
+        let crew = Crew {
+            desk,
+            depth,
+            trouble,
+            heard: &heard,
+        };
+        let mut complete = crew.begin(queues, device, &mut threads);
+        if complete.is_ok() && !certain {
+            // Without room for a thread nothing is known, and the ring was complete until now.
+            let (yes, asker) =
+                first::is_heard(&heard, ask).map_or((true, None), |(y, t)| (y, Some(t)));
+            threads.extend(asker);
+            if !yes {
+                complete = Err(io::Error::other(format!(
+                    "no request comes over its queues, {queues} after {POSSIBLE}, which is not the kernel's own file here: it counts more processors"
+                )));
+            }
+        }
+        match complete {
+            Ok(()) => Ok(Ring { threads }),
+            Err(why) => {
+                // ring-Q1. Threads with an entry wait until the mount ends.
+                let stuck = entry::refuse(&mut back, device).is_err();
+                let why = with_advice(why, queues * depth_of(queues, depth));
+                Err(Refused {
+                    why,
+                    stuck,
+                    left: threads,
+                })
+            }
+        }
     }
 
+    /// Waits for the end of all threads, which comes with that of the connection.
+    pub fn join(self) {
+        join_all(self.threads);
+    }
+}
+
+/// Waits for threads that end with the connection.
+pub(crate) fn join_all(threads: Vec<JoinHandle<()>>) {
+    for thread in threads {
+        // No panic leaves a request, and outside of one nothing can be done about it.
+        let _ = thread.join();
+    }
+}
+
+/// What all threads of a ring have in common.
+struct Crew<'a> {
+    desk: &'a Arc<Desk>,
+    depth: usize,
+    trouble: &'a Trouble,
+    heard: &'a Arc<AtomicBool>,
+}
+
+impl Crew<'_> {
+    /// Starts the threads of so many queues; they are in `threads` also where that fails.
     fn begin(
+        &self,
         queues: usize,
         device: BorrowedFd<'_>,
-        desk: &Arc<Desk>,
-        depth: usize,
-        trouble: &Trouble,
-    ) -> io::Result<Ring> {
+        threads: &mut Vec<JoinHandle<()>>,
+    ) -> io::Result<()> {
         let device = Arc::new(device.try_clone_to_owned()?);
-        let max_write = desk.options.max_write as usize;
+        let max_write = self.desk.options.max_write as usize;
         let payload = max_write
             .next_multiple_of(PAGE_BYTES)
             .max(PAYLOAD_BYTES_MIN);
-        let all = queues * depth_of(queues, depth);
+        let all = queues * depth_of(queues, self.depth);
         let (registered, answers) = channel_named::<(usize, io::Result<()>)>("fuse ring", all);
-        let mut threads = Vec::with_capacity(all);
         let mut why = None;
         let given = rustix::thread::sched_getaffinity(None).ok();
         let lives = Arc::new(Lives::new(queues));
@@ -138,9 +195,10 @@ impl Ring {
                 payload,
                 given,
                 device: Arc::clone(&device),
-                desk: Arc::clone(desk),
+                desk: Arc::clone(self.desk),
                 lives: Arc::clone(&lives),
-                trouble: trouble.clone(),
+                heard: Arc::clone(self.heard),
+                trouble: self.trouble.clone(),
             };
             let registered = registered.clone();
             match try_spawn(&format!("fuse-ring-{queue}"), move || {
@@ -163,16 +221,8 @@ impl Ring {
             }
         }
         match has_entry.iter().all(|has| *has) {
-            true => Ok(Ring { threads }),
+            true => Ok(()),
             false => Err(why.unwrap_or_else(|| io::Error::other("a thread ended"))),
-        }
-    }
-
-    /// Waits for the end of all threads, which comes with that of the connection.
-    pub fn join(self) {
-        for thread in self.threads {
-            // No panic leaves a request, and outside of one nothing can be done about it.
-            let _ = thread.join();
         }
     }
 }
@@ -203,6 +253,8 @@ struct Worker {
     device: Arc<OwnedFd>,
     desk: Arc<Desk>,
     lives: Arc<Lives>,
+    /// A request has come by any queue (first-F1).
+    heard: Arc<AtomicBool>,
     trouble: Trouble,
 }
 
@@ -218,6 +270,9 @@ impl Line for Post<'_> {
     }
     fn work(&mut self) -> Answer {
         let (worker, request) = (self.worker, self.entry.delivered());
+        if !worker.heard.load(Ordering::Relaxed) {
+            worker.heard.store(true, Ordering::Release);
+        }
         match desk::starts_threads(&request) {
             // A thread has the processors of the one that started it.
             true => worker.unbound(|| worker.desk.answer(request)),
@@ -304,10 +359,16 @@ impl Worker {
     }
 }
 
-/// How many processors the host may have: the kernel's number of queues.
-fn processors() -> io::Result<usize> {
-    let text = fs::read_to_string(POSSIBLE)?;
-    processors_in(&text).ok_or_else(|| io::Error::other(format!("{POSSIBLE}: `{}`", text.trim())))
+/// How many processors the host may have, which is the kernel's number of queues, and whether the
+/// kernel itself says so: what lies on another file system than its own was put there by somebody.
+fn processors() -> io::Result<(usize, bool)> {
+    let mut file = File::open(POSSIBLE)?;
+    let certain = rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type == libc::SYSFS_MAGIC);
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    let count = processors_in(&text);
+    let count = count.ok_or_else(|| io::Error::other(format!("{POSSIBLE}: `{}`", text.trim())));
+    Ok((count?, certain))
 }
 
 /// Of a list as `0-3,8-11`, the number of its members.

@@ -6,6 +6,7 @@ use std::fs::{self, File, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const KINDS: [&str; 2] = ["ext4", "f2fs"];
@@ -75,6 +76,73 @@ fn a_signal_touches_no_other_mount_on_the_directory() {
     fs::write(first.dir().join("g"), b"x").expect("the other one is there");
     assert_eq!(unmount(VARVE, &first.at()), "");
     second.check();
+}
+
+/// What somebody has mounted over a mount is not taken away in its place (place-L1).
+#[test]
+fn what_lies_over_a_mount_stays() {
+    let place = Place::new("ext4");
+    place.mount("");
+    let pid = daemon(&place);
+    must("mount", &["-t", "tmpfs", "over", &place.at()]);
+    fs::write(place.dir().join("theirs"), b"x").expect("room");
+    let (code, said) = run(VARVE, &["umount", &place.at()]);
+    assert!(code == 1 && said.contains("mounted over it"), "{said}");
+    must("kill", &["-TERM", &pid]);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(place.dir().join("theirs").exists(), "the signal took it");
+    unmount("umount", &place.at());
+    let _ = run("umount", &["-l", &place.at()]);
+    assert!(ends_within(&pid, Duration::from_secs(30)), "it goes on");
+    place.check();
+}
+
+/// Whether the host lets FUSE use io_uring.
+fn rings_are_allowed() -> bool {
+    let switch = fs::read_to_string("/sys/module/fuse/parameters/enable_uring");
+    switch.is_ok_and(|text| text.trim() == "Y")
+}
+
+/// A mount without its transport is refused after the handshake with the kernel, when others may
+/// see it already: who looks into it then waits for an answer.
+#[test]
+fn a_refused_mount_is_gone_though_somebody_looks() {
+    if rings_are_allowed() {
+        // Its suite has a case of its own.
+        return;
+    }
+    let place = Place::new("ext4");
+    let stop = AtomicBool::new(false);
+    let looks = || {
+        while !stop.load(Ordering::Relaxed) {
+            let _ = fs::metadata(place.dir().join("name"));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(looks);
+        }
+        for round in 0..20 {
+            let line = [
+                "mount",
+                &place.image(),
+                &place.at(),
+                "-o",
+                "transport=uring",
+            ];
+            let (code, said) = run(VARVE, &line);
+            let mounted = run("mountpoint", &[&place.at()]).0 == 0;
+            let answers = fs::read_dir(place.dir()).map(Iterator::count);
+            stop.store(mounted || answers.is_err(), Ordering::Relaxed);
+            assert!(code == 1 && said.contains("does not offer"), "{said}");
+            assert!(!mounted, "round {round}: it is there");
+            assert_eq!(answers.expect("the folder below"), 0, "round {round}");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    place.mount("");
+    place.umount();
+    place.check();
 }
 
 /// A host without room for threads or descriptors refuses a mount, or gets one that answers.
