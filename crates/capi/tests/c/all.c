@@ -188,7 +188,10 @@ static void refused(const char *image) {
     OK(varve_disk_open(image, true, &disk, &why));
     WANT(-EROFS, "read only", varve_mount(disk, NULL, &volume, &why));
     OK(varve_mount(disk, "ro", &volume, &why));
-    WANT(-EOPNOTSUPP, "no atomic writes", varve_atomic_write_unit(volume, &unit, &why));
+    {
+        varve_atomic_unit unit;
+        WANT(-EOPNOTSUPP, "no atomic writes", varve_atomic_write_unit(volume, &unit, &why));
+    }
     WANT(-EROFS, "", varve_mkdir(volume, "/x", 0700, &why));
     OK(varve_unmount(volume, &why));
     OK(varve_disk_close(disk, &why));
