@@ -172,8 +172,10 @@ impl Replay {
         }
         let names = count > before;
         if names {
-            let legal = Legal::new(count, self.at.begun, &self.state.view);
-            self.views.push(legal);
+            // What changes nothing that can be seen is no sign that its time has come (O7).
+            let same = self.views.last().filter(|last| last.view == *view);
+            let op = same.map_or(self.at.begun, |last| last.op);
+            self.views.push(Legal::new(count, op, view));
         }
         self.done.push(Effect {
             count,

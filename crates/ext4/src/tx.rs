@@ -19,7 +19,7 @@ use base::bytes::changed_ranges;
 use base::{BlockNo, Bytes, Ino, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
-use journal::Handle;
+use journal::{FastBug, Handle, Journal};
 use ondisk::ext4::{InodeFlags, SUPERBLOCK_BYTES, Superblock};
 use std::ops::Range;
 
@@ -37,6 +37,8 @@ pub(crate) struct Tx<'f> {
     /// Some of it cannot be told, whatever else is.
     untellable: bool,
     fast: &'f FastNotes,
+    /// The journal, if the scheme makes the mistake of [`FastBug::MissedActions`].
+    misses: Option<&'f Journal>,
     /// Blocks promised to this handle and not allocated yet.
     pub pool: u64,
     /// By which right the handle takes blocks that were not promised.
@@ -74,6 +76,7 @@ impl Ext4 {
             told: false,
             untellable: false,
             fast: &self.fast,
+            misses: (self.fast_mistake(FastBug::MissedActions)).then_some(&self.journal),
             pool: promised,
             right: Right::default(),
         };
@@ -167,6 +170,14 @@ impl<'f> Tx<'f> {
         self.handle.as_ref().expect("a handle is open").tid()
     }
 
+    /// Where to note for a fast commit, if the scheme has them.
+    fn notes(&self) -> Option<&'f FastNotes> {
+        // The mistake forgets at the end of a commit what came during it, and whoever syncs waits
+        // for that end: that is as if nothing had been noted.
+        let missed = |journal: &Journal| !journal.committed().geq(self.tid().prev());
+        (self.fast.is_on() && !self.misses.is_some_and(missed)).then_some(self.fast)
+    }
+
     /// Says that all changes of this handle, so far and until it ends or is restarted, are noted
     /// for a fast commit or follow from what is: fields and blocks of inodes are noted where they
     /// change, names by [`tell_name`](Tx::tell_name).
@@ -188,12 +199,12 @@ impl<'f> Tx<'f> {
         if dir.core().disk.flags().has(InodeFlags::CASEFOLD) {
             // The name need not be spelt as the entry is, and e2fsck's replay compares bytes.
             self.refuse_fast();
-        } else {
-            self.fast.name(self.tid(), what, named(dir, inode, name));
+        } else if let Some(notes) = self.notes() {
+            notes.name(self.tid(), what, named(dir, inode, name));
             if what == Named::Link {
                 // A replay of the name changes the time of the inode, which is to stay as it is
                 // even if the clock has not moved on since its last change.
-                self.fast.inode(self.tid(), inode.ino);
+                notes.inode(self.tid(), inode.ino);
             }
         }
     }
@@ -201,24 +212,24 @@ impl<'f> Tx<'f> {
     /// Notes that fields of an inode have changed. Those of a directory follow from its names, as
     /// far as a handle that tells may change them.
     pub fn note_fields(&mut self, ino: Ino, is_dir: bool) {
-        if !is_dir && self.fast.is_on() {
-            self.fast.inode(self.tid(), ino);
+        if let Some(notes) = self.notes().filter(|_| !is_dir) {
+            notes.inode(self.tid(), ino);
         }
     }
 
     /// Notes that the mapping of these blocks of an inode has changed. That of a directory follows
     /// from its names.
     pub fn note_blocks(&mut self, inode: &Inode, blocks: Range<u64>) {
-        if self.fast.is_on() && !inode.is_dir() {
-            self.fast.range(self.tid(), inode.ino, blocks);
+        if let Some(notes) = self.notes().filter(|_| !inode.is_dir()) {
+            notes.range(self.tid(), inode.ino, blocks);
         }
     }
 
     /// Tells that an inode was freed, with all that it had.
     pub fn tell_freed(&mut self, ino: Ino) {
         self.told = true;
-        if self.fast.is_on() {
-            self.fast.freed(self.tid(), ino);
+        if let Some(notes) = self.notes() {
+            notes.freed(self.tid(), ino);
         }
     }
 

@@ -210,8 +210,11 @@ impl Choices {
             Some(_) if !scheme.is_fast() => refuse(
                 "bug= is a mistake of fast commits; choose record=fast (fast-commit), or leave it out",
             ),
-            Some(FastBug::NoClear) if side == BugIn::Recovery => {
-                refuse("bug=no-clear is a mistake of whoever writes; leave bug-in= out")
+            Some(bug @ (FastBug::NoClear | FastBug::MissedActions)) if side == BugIn::Recovery => {
+                let bug = bug.word();
+                refuse(&format!(
+                    "bug={bug} is a mistake of whoever writes; leave bug-in= out"
+                ))
             }
             Some(FastBug::UnseenCommit) if side == BugIn::Writer => {
                 refuse("bug=unseen-commit is a mistake of recovery; leave bug-in= out")

@@ -114,6 +114,9 @@ base::words! {
         /// Recovery replays fast commits without a look at the full commit before them, which it
         /// has not brought home (e2fsck).
         UnseenCommit => "unseen-commit",
+        /// The end of a full commit clears what had been told for a fast commit, and with it what
+        /// the next transaction had told by then (Linux before 5.17).
+        MissedActions => "missed-actions",
     }
 }
 

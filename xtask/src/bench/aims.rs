@@ -23,11 +23,14 @@ const fn aim(figure: Figure, ours: Side, other: Side, times: f64) -> Aim {
     }
 }
 
-const AIMS: [Aim; 24] = [
+const AIMS: [Aim; 27] = [
     aim(Figure::Write, Side::Jbd2, Side::Fuse2fs, 5.0),
     aim(Figure::Read, Side::Jbd2, Side::Fuse2fs, 2.0),
     aim(Figure::SqliteDelete, Side::Jbd2, Side::Fuse2fs, 2.0),
     aim(Figure::SqliteDelete, Side::Emmc, Side::Fuse2fs, 2.0),
+    aim(Figure::SqliteDelete, Side::Jbd2, Side::Fuse2fs, 1.5),
+    aim(Figure::SqliteDelete, Side::Emmc, Side::Fuse2fs, 1.5),
+    aim(Figure::SqliteDelete, Side::Fast, Side::Fuse2fs, 1.5),
     aim(Figure::SqliteWal, Side::Emmc, Side::Fuse2fs, 2.0),
     aim(Figure::Names, Side::Jbd2, Side::Fuse2fs, 2.0),
     aim(Figure::Write, Side::Jbd2, Side::Kernel, 0.7),

@@ -351,6 +351,21 @@ fn o7_what_is_there_has_what_others_did_before() {
     assert_eq!(judgement.violations, Vec::<String>::new());
 }
 
+/// A change that leaves all as it was, and that a sync covers, need not be in the log.
+#[test]
+fn o7_what_changes_nothing_has_no_time() {
+    let without_a = |history: [&str; 2]| {
+        let (judgement, _) = judged(STRICT, &history, &history, |vfs| {
+            vfs.unlink("/t0/a").unwrap();
+        });
+        judgement.violations
+    };
+    let same = without_a(["z 20; c a", "c b; p b 600; z 90; p b 600; s b"]);
+    assert_eq!(same, Vec::<String>::new());
+    let other = without_a(["z 20; c a", "c b; p b 600; z 90; p b 640; s b"]);
+    assert!(other[0].starts_with("O7: "), "{other:?}");
+}
+
 #[test]
 fn a_story_says_what_was_promised() {
     let (_, story) = judged(

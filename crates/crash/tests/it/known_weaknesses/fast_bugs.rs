@@ -84,3 +84,17 @@ fn a_full_commit_that_recovery_does_not_see() {
     let workload = "create a; setxattr a user.n 1; fsync a; create b; fsync b";
     is_found("unseen-commit", (DISK, workload), &[]);
 }
+
+/// One task has its transactions committed in full, because no fast commit can tell of attributes;
+/// what the other one does meanwhile is forgotten.
+#[test]
+fn what_happens_during_a_full_commit() {
+    let full: String = (0..12)
+        .map(|n| format!("; setxattr a user.n{n} 1; fsync a"))
+        .collect();
+    let small: Vec<String> = (0..12)
+        .map(|n| format!("create b{n}; write b{n} 0+4k; pause 200us; fsync b{n}"))
+        .collect();
+    let workload = format!("create a{full} | {}", small.join("; "));
+    is_found("missed-actions", (DISK, &workload), &[]);
+}
