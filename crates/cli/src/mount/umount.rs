@@ -96,16 +96,19 @@ pub fn let_go(device: &str) -> Result<(), String> {
     if places.is_empty() {
         return Err("is not mounted any more where this process can see it".into());
     }
+    let mut refused = Ok(());
     for place in places.iter().rev() {
-        if let Ok(open) = File::open(&place.at) {
+        // What others have mounted over it is none of our business, and may not answer.
+        let ours = fuse::device_on(&place.at).as_deref() == Some(device);
+        if let Some(open) = ours.then(|| File::open(&place.at).ok()).flatten() {
             // The volume itself reports a failure.
             let _ = rustix::fs::syncfs(&open);
         }
         if take_away_ours(place, UnmountFlags::empty()).is_err() {
-            take_away_ours(place, UnmountFlags::DETACH)?;
+            refused = refused.and(take_away_ours(place, UnmountFlags::DETACH));
         }
     }
-    Ok(())
+    refused
 }
 
 /// Removes a mount that no process uses.

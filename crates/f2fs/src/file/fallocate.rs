@@ -3,8 +3,10 @@
 //! - A1 the size grows in the operation that completes the range. A range for which there is too
 //!   little room leaves the size as it was, where Linux lets it grow by what was done: nobody has
 //!   to take a size back, under which others might write by then, and the kernel of a mount, which
-//!   learns no size from a request that fails, knows the right one. Blocks that the range got stay
-//!   behind the end, marked as meant (`FADVISE_KEEP_SIZE`).
+//!   learns no size from a request that fails, knows the right one. Until then its blocks are
+//!   behind the end, and marked as meant (`FADVISE_KEEP_SIZE`) by the operation that reserves them:
+//!   a checkpoint may come between two operations, and roll-forward takes blocks that are not
+//!   meant for content. The last operation takes the mark away, unless it was there before.
 
 use super::inline::is_inline;
 use super::writeback::Held;
@@ -22,23 +24,44 @@ use std::ops::Range;
 /// What a part of a range that has been worked off does to the end of the file.
 #[derive(Clone, Copy)]
 enum End {
-    /// The range is completed up to this byte: the file is at least so long (A1).
-    Grown(u64),
+    /// The range is completed up to this byte: the file is at least so long (A1). With `unmark`
+    /// only this range meant blocks behind the end.
+    Grown { end: u64, unmark: bool },
     /// Blocks up to this byte are meant, also behind the end.
     Meant(u64),
     /// Nothing; more parts of the range follow, or none lies behind the end.
     Open,
 }
 
-impl End {
-    /// After the pages before `done` of `range` have been worked off, which may `grow` the file.
-    fn after(done: u64, range: &Range<u64>, grow: bool) -> End {
-        let bytes = (done * BLOCK).min(range.end);
+/// What becomes of the size.
+#[derive(Clone, Copy)]
+enum Grow {
+    /// It stays.
+    Never,
+    /// It grows at the end of the range, and then the mark goes with `unmark`.
+    Size { unmark: bool },
+}
+
+impl Grow {
+    /// As the caller wants it for this file, before anything is reserved.
+    fn of(inode: &Inode, grow: bool) -> Grow {
+        let unmark = !inode.core().fields.advise.has(Advise::KEEP_SIZE);
         match grow {
-            true if bytes == range.end => End::Grown(bytes),
-            true => End::Open,
-            false if bytes > range.start => End::Meant(bytes),
-            false => End::Open,
+            true => Grow::Size { unmark },
+            false => Grow::Never,
+        }
+    }
+}
+
+impl End {
+    /// After the pages before `done` of `range` have been worked off, which may grow the file as
+    /// `grow` says.
+    fn after(done: u64, range: &Range<u64>, grow: Grow) -> End {
+        let end = (done * BLOCK).min(range.end);
+        match grow {
+            Grow::Size { unmark } if end == range.end => End::Grown { end, unmark },
+            _ if end > range.start => End::Meant(end),
+            _ => End::Open,
         }
     }
 }
@@ -102,7 +125,8 @@ impl F2fs {
     /// Gives every hole of the range a reserved block, batch by batch; the size follows at the end
     /// if it may `grow`.
     fn reserve_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
-        let reserved = self.each_batch(&range, |op, pages| {
+        let grow = Grow::of(inode, grow);
+        self.each_batch(&range, |op, pages| {
             // Write-back raises the size, too: with a journal it waits (f2fs-journal-I4).
             let _wb = self.journal.is_some().then(|| inode.wb.lock());
             let mut outcome = Ok(());
@@ -116,28 +140,7 @@ impl F2fs {
             }
             self.reshaped(op, inode, End::after(done, &range, grow))?;
             outcome
-        });
-        self.kept(inode, &range, grow, reserved)
-    }
-
-    /// Marks the blocks behind the end as meant, if a range that was to `grow` the file was not
-    /// completed (A1).
-    fn kept(
-        &self,
-        inode: &Inode,
-        range: &Range<u64>,
-        grow: bool,
-        done: FsResult<()>,
-    ) -> FsResult<()> {
-        if !grow || done.is_ok() {
-            return done;
-        }
-        let marked = self.with_op(|op| {
-            let _wb = self.journal.is_some().then(|| inode.wb.lock());
-            self.reshaped(op, inode, End::Meant(range.end))
-        });
-        // The first failure tells more.
-        done.and(marked)
+        })
     }
 
     /// After a part of a range has been worked off: times, and what `end` says. `wb` is held.
@@ -147,14 +150,19 @@ impl F2fs {
         {
             let mut core = inode.core();
             match end {
-                End::Grown(size) if size > core.fields.size => {
-                    core.fields.size = size;
-                    settled = true;
+                End::Grown { end, unmark } => {
+                    if unmark {
+                        core.fields.advise.0 &= !Advise::KEEP_SIZE.0;
+                    }
+                    if end > core.fields.size {
+                        core.fields.size = end;
+                        settled = true;
+                    }
                 }
                 End::Meant(end) if end > core.fields.size => {
                     core.fields.advise = core.fields.advise | Advise::KEEP_SIZE;
                 }
-                End::Grown(_) | End::Meant(_) | End::Open => {}
+                End::Meant(_) | End::Open => {}
             }
             core.changed();
             core.touch(true);
@@ -275,7 +283,8 @@ impl F2fs {
     fn zero_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         let whole = self.zero_ends(inode, &range)?;
         let _ = self.land(inode);
-        let zeroed = self.each_batch(&range, |op, pages| {
+        let grow = Grow::of(inode, grow);
+        self.each_batch(&range, |op, pages| {
             let mut outcome = Ok(());
             let mut done = pages.start;
             let _wb = inode.wb.lock();
@@ -286,8 +295,7 @@ impl F2fs {
             }
             self.reshaped(op, inode, End::after(done, &range, grow))?;
             outcome
-        });
-        self.kept(inode, &range, grow, zeroed)
+        })
     }
 
     /// Makes a page a reserved one, if `whole`; else only sees that it has a block. `wb` is held.

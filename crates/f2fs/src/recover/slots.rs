@@ -42,8 +42,11 @@ impl F2fs {
         for (n, slot) in slots.take(count).enumerate() {
             let index = first + n as u64;
             let dest = addr(block, slot);
+            let before = self.find_slot(inode, &mut tree, index)?;
+            // What is as the checkpoint has it says nothing of the size (as in Linux).
+            let changed = before.map_or(BlockAddr::NULL, |s| s.addr) != dest;
             came += u64::from(self.apply_slot(op, inode, &mut tree, index, dest)?);
-            if dest != BlockAddr::NULL && !keep_size {
+            if changed && dest != BlockAddr::NULL && !keep_size {
                 grow(inode, index);
             }
         }

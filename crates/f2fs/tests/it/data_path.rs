@@ -26,7 +26,17 @@ fn on_disk<R: Send + 'static>(
     seed: u64,
     work: impl FnOnce(&Arc<SpecDisk>, &Arc<F2fs>) -> R + Send + 'static,
 ) -> R {
-    let start = image(mib);
+    on_image(image(mib), mib, options, seed, work)
+}
+
+/// The same on what is there.
+fn on_image<R: Send + 'static>(
+    start: Image,
+    mib: u64,
+    options: &str,
+    seed: u64,
+    work: impl FnOnce(&Arc<SpecDisk>, &Arc<F2fs>) -> R + Send + 'static,
+) -> R {
     let options = MountOptions::parse(options).expect("options");
     let outcome = Sim::new(SimConfig::seeded(seed)).run(move || {
         let disk = SpecDisk::from_image(caps(mib * MIB), start, seed);
@@ -281,6 +291,43 @@ fn blocks_of_a_refused_allocation_make_no_file_longer_after_a_cut() {
             _ => [0; 5000],
         };
         let expected = [&first[..], &[2; 100]].concat();
+        assert!(after_cut(left, 64, "f") == expected, "{mode:?}");
+    }
+}
+
+/// fallocate-A1: a checkpoint comes between two of the operations that allocate.
+#[test]
+fn an_allocation_under_way_makes_no_file_longer_after_two_cuts() {
+    for mode in [FallocateMode::Allocate, FallocateMode::ZeroRange] {
+        let left = on_disk(64, "", 4, move |disk, fs| {
+            let ino = fs.file("f");
+            fs.write(ino, 0, &[1; 100]).expect("written");
+            fs.fsync(ino, false).expect("durable");
+            let other = Arc::clone(fs);
+            let task = rt::spawn("allocate", move || {
+                other.fallocate(ino, mode, 100, 10 << 20)
+            });
+            let middle = (0..10_000).find_map(|_| {
+                rt::sleep(base::Nanos(1000));
+                checkpoint(fs);
+                let attr = fs.getattr(ino).expect("attr");
+                (attr.sectors > 2000 && attr.size == 100).then(|| disk.snapshot_lost())
+            });
+            task.join().expect("no panic").expect("room");
+            let attr = fs.getattr(ino).expect("attr");
+            assert_eq!(attr.size, 100 + (10 << 20));
+            middle.expect("a checkpoint in the middle")
+        });
+        let left = on_image(left, 64, "", 4, |disk, fs| {
+            let ino = fs.find("f");
+            for n in 0..3 {
+                fs.write(ino, 100 + 50 * n, &[2; 50])
+                    .expect("behind the end");
+                fs.fsync(ino, false).expect("durable");
+            }
+            disk.snapshot_lost()
+        });
+        let expected = [&[1; 100][..], &[2; 150]].concat();
         assert!(after_cut(left, 64, "f") == expected, "{mode:?}");
     }
 }

@@ -6,7 +6,8 @@
 //! - F1 a request that has come by any queue proves the ring, however late its answer is;
 //! - F2 looks are counted, not seconds: a host that is too busy to run the threads of the ring
 //!   looks as seldom. A look counts only while the thread that asks is seen asleep in its call: not
-//!   before it was started, and not while it waits for a processor.
+//!   before it was started, and not while it waits for a processor. Where `/proc` does not show
+//!   the thread, every look counts: a mount that waited for ever would be worse.
 
 use rt::{JoinHandle, try_spawn};
 use rustix::thread::gettid;
@@ -61,14 +62,15 @@ fn is_heard_within(
         }
         rt::sleep(LOOK);
         let id = asking.id.load(Ordering::Acquire);
-        waited += u32::from(id != 0 && is_asleep(id));
+        // Where nothing is known of it (another namespace's `/proc`, or none) each look counts.
+        waited += u32::from(id != 0 && is_asleep(id).unwrap_or(true));
     }
 }
 
-/// Whether this thread of ours sleeps in the kernel; false if that is not known.
-fn is_asleep(thread: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    stat.is_ok_and(|stat| matches!(state_in(&stat), Some('S' | 'D')))
+/// Whether this thread of ours sleeps in the kernel; `None` if that is not known.
+fn is_asleep(thread: i32) -> Option<bool> {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    Some(matches!(state_in(&stat)?, 'S' | 'D'))
 }
 
 /// The state in a line of `/proc/PID/stat`: behind the name, which may hold anything.
@@ -86,6 +88,7 @@ mod tests {
         assert_eq!(state_in("12 (a) S b) R 1 2"), Some('R'));
         assert_eq!(state_in("12 (fuse-ring-0) S 1"), Some('S'));
         assert_eq!(state_in("12"), None);
+        assert_eq!(is_asleep(i32::MAX), None, "there is none");
     }
 
     /// F1.

@@ -5,8 +5,8 @@ use super::remount::REMOUNT_XATTR;
 use super::{Caller, PROTOCOL_ROOT, Server};
 use base::Ino;
 use vfs::{
-    Errno, FsError, FsResult, OfWrite, SetAttr, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX,
-    XattrMode,
+    Errno, FileKind, FsError, FsResult, OfWrite, SetAttr, XATTR_NAME_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 
 /// Only the superuser sees names that begin so.
@@ -117,9 +117,10 @@ impl Server {
     }
 
     /// Removes an extended attribute. The kernel asks so for capabilities before a write, too, and
-    /// does not say for which of both: so root's append takes them from a file of appends, and
-    /// root may also do so by their name, which Linux refuses. An ordinary user's write that has to
-    /// take set-user-ID away, too, is refused with both kept.
+    /// does not say for which of both. So an append takes them from a file of appends, and whoever
+    /// may remove them by name does so as well, which Linux refuses; and they are gone where flags
+    /// then refuse a change that the kernel asked for them before. An ordinary user's write that
+    /// has to take set-user-ID away, too, is refused with both kept.
     ///
     /// # Errors
     /// Those of `removexattr(2)`.
@@ -128,8 +129,9 @@ impl Server {
         self.run_for_room(|| {
             check_name(name)?;
             let remove = || self.vfs().fs().removexattr(ino, name);
-            let of_write =
-                name == CAPABILITY && (caller.uid == 0 || self.without_privileges(ino)?.is_none());
+            let of_write = name == CAPABILITY
+                && self.vfs().fs().getattr(ino)?.kind == FileKind::File
+                && (caller.uid == 0 || self.without_privileges(ino)?.is_none());
             match of_write {
                 true => OfWrite::scope(remove),
                 false => remove(),
