@@ -165,7 +165,7 @@ fn damage(scheme: &str, one_in: usize, first: usize, rounds: u64) -> (usize, Vec
 
 /// A few hundred cuts find the damage in most unsafe cells; the long form below finds it in each.
 fn most_show_damage(scheme: &str, first: usize) {
-    let (tried, blind) = damage(scheme, 24, first, 8);
+    let (tried, blind) = damage(scheme, 24, first, 16);
     assert!(
         tried >= 4 && 2 * blind.len() < tried,
         "{scheme}: no damage in {} of {tried} unsafe cells: {blind:#?}",
