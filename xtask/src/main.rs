@@ -64,7 +64,7 @@ enum Task {
     /// circles of files inside each crate
     Layers(layers::Args),
     /// Run clippy with warnings denied, and reject misspelt entries of clippy.toml
-    Lint(lint::Args),
+    Lint,
     /// Check that the running toolchain is at least `rust-version`, and that none is pinned
     Msrv,
     /// Remove every guard once and demand that a crash test notices
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         Task::Book(args) => book::run(&args),
         Task::Tidy => tidy::run(),
         Task::Layers(args) => layers::run(&args),
-        Task::Lint(args) => lint::run(&args),
+        Task::Lint => lint::run(),
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu(args) => calibrate::run(&args),

@@ -8,24 +8,18 @@ use std::process::Stdio;
 
 const PLACE: &str = "clippy.toml:";
 
-/// Options of `cargo xtask lint`.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Only libraries and programs: tests, benches and examples are left out
-    #[arg(long)]
-    quick: bool,
-}
-
 /// Runs `cargo xtask lint`.
-pub fn run(args: &Args) -> Result {
-    let targets: &[&str] = match args.quick {
-        true => &["--lib", "--bins"],
-        false => &["--all-targets"],
-    };
+pub fn run() -> Result {
     let mut child = workspace::cargo()
-        .args(["clippy", "--workspace", "--locked"])
-        .args(targets)
-        .args(["--", "-D", "warnings"])
+        .args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ])
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| format!("cannot start cargo clippy: {e}"))?;

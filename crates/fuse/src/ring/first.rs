@@ -81,7 +81,7 @@ fn state_in(stat: &str) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use rt::channel;
 
     #[test]
     fn a_state_stands_behind_the_name() {
@@ -94,7 +94,7 @@ mod tests {
     /// F1.
     #[test]
     fn a_request_that_came_proves_the_ring_before_it_is_answered() {
-        let (answer, wait) = channel::<()>();
+        let (answer, wait) = channel::<()>(1);
         let heard = Arc::new(AtomicBool::new(false));
         let by_queue = Arc::clone(&heard);
         let ask = move || {
@@ -115,7 +115,7 @@ mod tests {
         let (yes, thread) = is_heard_within(100, &heard, busy).expect("a thread");
         assert!(yes, "F2: it was answered in the end");
         thread.join().expect("no panic");
-        let (answer, wait) = channel::<()>();
+        let (answer, wait) = channel::<()>(1);
         let ask = move || {
             let _ = wait.recv();
         };
