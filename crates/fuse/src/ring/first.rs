@@ -32,12 +32,13 @@ pub(super) fn is_heard(
     heard: &AtomicBool,
     ask: impl FnOnce() + Send + 'static,
 ) -> Option<(bool, JoinHandle<()>)> {
-    is_heard_within(LOOKS, heard, ask)
+    is_heard_within(LOOKS, heard, is_asleep, ask)
 }
 
 fn is_heard_within(
     looks: u32,
     heard: &AtomicBool,
+    is_asleep: impl Fn(i32) -> Option<bool>,
     ask: impl FnOnce() + Send + 'static,
 ) -> Option<(bool, JoinHandle<()>)> {
     let asking = Arc::new(Asking {
@@ -112,14 +113,27 @@ mod tests {
     fn only_a_sleeping_request_counts() {
         let (heard, until) = (AtomicBool::new(false), rt::now().0 + 1_000_000_000);
         let busy = move || while rt::now().0 < until {};
-        let (yes, thread) = is_heard_within(100, &heard, busy).expect("a thread");
+        let (yes, thread) = is_heard_within(100, &heard, is_asleep, busy).expect("a thread");
         assert!(yes, "F2: it was answered in the end");
         thread.join().expect("no panic");
         let (answer, wait) = channel::<()>(1);
         let ask = move || {
             let _ = wait.recv();
         };
-        let (yes, thread) = is_heard_within(100, &heard, ask).expect("a thread");
+        let (yes, thread) = is_heard_within(100, &heard, is_asleep, ask).expect("a thread");
+        assert!(!yes, "nothing came");
+        drop(answer);
+        thread.join().expect("no panic");
+    }
+
+    /// F2: a host that does not show the thread ends the looks, too.
+    #[test]
+    fn looks_end_where_nothing_shows_the_thread() {
+        let (heard, (answer, wait)) = (AtomicBool::new(false), channel::<()>(1));
+        let ask = move || {
+            let _ = wait.recv();
+        };
+        let (yes, thread) = is_heard_within(100, &heard, |_| None, ask).expect("a thread");
         assert!(!yes, "nothing came");
         drop(answer);
         thread.join().expect("no panic");

@@ -244,6 +244,12 @@ fn an_append_takes_privileges_away_as_with_the_kernel() {
         place.mount("allow_other");
         fs::set_permissions(place.dir(), Permissions::from_mode(0o777)).expect("ours");
         assert_eq!(shell(&place.dir(), SCRIPT), expected, "{kind}");
+        // No write takes them from a directory.
+        let of_dir = "mkdir d; setfattr -n security.capability -v 0x0100000200040000000000000000000000000000 d
+            chattr +a d; setfattr -x security.capability d 2>/dev/null || echo refused
+            chattr -a d; rmdir d";
+        let said = shell(&place.dir(), of_dir);
+        assert!(said.contains("\nrefused\n"), "{kind}: {said}");
         place.umount();
         place.judge(kind);
     }
