@@ -84,6 +84,9 @@ pub struct Options {
     pub queue_depth: usize,
     /// How long the kernel may answer `stat` by itself (`attr_timeout=`).
     pub attr_timeout: Duration,
+    /// Programs see extended attributes and ACLs. Without them (`noxattr`) the kernel does not ask
+    /// for `security.capability` before writes.
+    pub xattrs: bool,
     /// `errors=`, which each file system understands in its own way.
     pub errors: Option<String>,
     /// All other options, for the device and the file system.
@@ -109,6 +112,7 @@ impl Default for Options {
             transport: Transport::default(),
             queue_depth: QUEUE_DEPTH,
             attr_timeout: Duration::from_secs(1),
+            xattrs: true,
             errors: None,
             rest: Vec::new(),
         }
@@ -192,6 +196,7 @@ impl Options {
             ("`transport=`", self.transport == other.transport),
             ("`queue_depth=`", self.queue_depth == other.queue_depth),
             ("`attr_timeout=`", self.attr_timeout == other.attr_timeout),
+            ("`noxattr`", self.xattrs == other.xattrs),
             ("`errors=`", self.errors == other.errors),
         ];
         pairs
@@ -217,6 +222,8 @@ impl Options {
             "dirsync" => self.dir_sync = true,
             "writeback" => self.writeback = true,
             "nowriteback" => self.writeback = false,
+            "xattr" => self.xattrs = true,
+            "noxattr" => self.xattrs = false,
             "relatime" | "atime" | "nostrictatime" => self.set_atime("relatime"),
             "strictatime" | "norelatime" => self.set_atime("strictatime"),
             "noatime" => self.set_atime("noatime"),
@@ -318,6 +325,13 @@ mod tests {
         let differs = |text| of_ring.fixed_difference(&Options::parse(text).expect("valid"));
         assert_eq!(differs("queue_depth=4"), Some("`transport=`"));
         assert_eq!(differs("transport=uring"), Some("`queue_depth=`"));
+        assert_eq!(
+            of_ring.fixed_difference(&Options {
+                xattrs: false,
+                ..of_ring.clone()
+            }),
+            Some("`noxattr`")
+        );
         assert_eq!(Options::parse("").expect("valid"), Options::default());
         let sized = Options::parse("max_write=128k,readahead=64k").expect("valid");
         assert_eq!((sized.max_write, sized.read_ahead), (131_072, 65_536));

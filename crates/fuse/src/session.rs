@@ -207,13 +207,14 @@ fn server(
     tell: &Arc<dyn Fn(&str) + Send + Sync>,
 ) -> Arc<Server> {
     let (kernel, teller) = (Arc::clone(notices), Arc::clone(tell));
-    Arc::new(Server::new(
+    let server = Server::new(
         Arc::clone(vfs),
         kernel,
         options.access_times_kept(),
         options.errors.as_deref() == Some("panic"),
         Box::new(move |what| teller(what)),
-    ))
+    );
+    Arc::new(server.show_xattrs(options.xattrs))
 }
 
 /// The options, without the ring where this process may have none; and what it needs.

@@ -68,6 +68,9 @@ fn set_daemon(dir: &Path, text: &str) -> Result<(), String> {
             Err("so many options at once are too long; remount in several steps".into())
         }
         Err(Errno::NODATA) => Err("only the superuser can remount".into()),
+        Err(Errno::OPNOTSUPP) => Err(
+            "a mount with `noxattr` cannot change its options; unmount it and mount it anew".into(),
+        ),
         Err(e) => Err(format!("the process behind the mount: {e}")),
     }
 }

@@ -79,6 +79,8 @@ pub struct Server {
     remounter: Mutex<Option<Remounter>>,
     /// When reading changes an access time; what the kernel reads from its cache does not.
     access_times: RwLock<AccessTimes>,
+    /// Extended attributes are shown; if not, the kernel never asks for them again.
+    xattrs: bool,
     /// A request has panicked (fuse-U2).
     panicked: AtomicBool,
     /// Damage refuses everything (`errors=panic`).
@@ -110,10 +112,21 @@ impl Server {
             nodes: Mutex::named("fuse nodes", Nodes::default()),
             ends: Ends::new(),
             buffers: Mutex::named("fuse buffers", Vec::new()),
+            xattrs: true,
             panicked: AtomicBool::new(false),
             strict,
             tell,
             told: AtomicBool::new(false),
+        }
+    }
+
+    /// The server, which shows extended attributes and ACLs only if `shown` (`noxattr`). Without
+    /// them a write still takes a file's capabilities away.
+    #[must_use]
+    pub fn show_xattrs(self, shown: bool) -> Server {
+        Server {
+            xattrs: shown,
+            ..self
         }
     }
 

@@ -30,6 +30,15 @@ fn remount_words(number: u64, name: &[u8]) -> Option<&[u8]> {
 }
 
 impl Server {
+    /// ENOSYS if none are shown, after which Linux asks for no attribute of this mount again, and
+    /// answers EOPNOTSUPP by itself.
+    fn check_shown(&self) -> Result<(), Errno> {
+        match self.xattrs {
+            true => Ok(()),
+            false => Err(Errno::NoSys),
+        }
+    }
+
     /// Sets an extended attribute. A new access ACL takes set-group-ID away, unless the caller is
     /// the superuser or in the group of the file; `groups` are the groups that they are in beside
     /// their own.
@@ -46,6 +55,7 @@ impl Server {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<(), Errno> {
+        self.check_shown()?;
         let ino = self.ino(number);
         self.run_for_room(|| {
             check_name(name)?;
@@ -90,6 +100,7 @@ impl Server {
     /// # Errors
     /// Those of `getxattr(2)`.
     pub fn getxattr(&self, number: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.check_shown()?;
         if let Some(words) = remount_words(number, name) {
             return Ok(self.answer_remount(words));
         }
@@ -104,6 +115,7 @@ impl Server {
     /// # Errors
     /// Those of `listxattr(2)`.
     pub fn listxattr(&self, caller: Caller, number: u64) -> Result<Vec<u8>, Errno> {
+        self.check_shown()?;
         let mut names = self.run(|| self.vfs().fs().listxattr(self.ino(number)))?;
         if caller.uid != 0 {
             names.retain(|name| !name.starts_with(TRUSTED));
@@ -125,6 +137,7 @@ impl Server {
     /// # Errors
     /// Those of `removexattr(2)`.
     pub fn removexattr(&self, caller: Caller, number: u64, name: &[u8]) -> Result<(), Errno> {
+        self.check_shown()?;
         let ino = self.ino(number);
         self.run_for_room(|| {
             check_name(name)?;

@@ -1,7 +1,7 @@
 //! Flags, access times, whiteouts and holes, set by system calls on ext4 and F2FS: what was
 //! accepted is still there after a remount.
 
-use super::place::{Place, shell};
+use super::place::{Place, VARVE, run, shell};
 use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -250,6 +250,58 @@ fn an_append_takes_privileges_away_as_with_the_kernel() {
             chattr -a d; rmdir d";
         let said = shell(&place.dir(), of_dir);
         assert!(said.contains("\nrefused\n"), "{kind}: {said}");
+        place.umount();
+        place.judge(kind);
+    }
+}
+
+/// With `noxattr` the kernel asks for no capability before a write, so the process behind the mount
+/// takes it away by itself.
+#[test]
+fn without_attributes_a_write_takes_capabilities_all_the_same() {
+    const SET: &str =
+        "setfattr -n security.capability -v 0x0100000200040000000000000000000000000000";
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("rw");
+        let said = shell(
+            &place.dir(),
+            &format!(
+                "for f in written cut allocated appended left; do echo content > $f; chmod 6755 $f; {SET} $f; done
+                setfattr -n user.n -v 1 left; setfacl -m u:7:r left; chattr +a appended"
+            ),
+        );
+        assert!(!said.contains("not supported"), "{kind}: {said}");
+        place.umount();
+        place.mount("noxattr");
+        let said = shell(
+            &place.dir(),
+            "getfattr -d -m - left; getfattr -n user.n left; setfattr -n user.n -v 2 left
+            setfattr -x user.n left; setfacl -m u:8:r left
+            echo x >> written; truncate -s 1 cut; fallocate -l 9000 allocated; echo x >> appended",
+        );
+        let count = said.matches("Operation not supported").count();
+        assert_eq!(count, 5, "{kind}: {said}");
+        assert!(!said.contains("user.n=\""), "{kind}: {said}");
+        let (code, remount) = run(VARVE, &["mount", "-o", "remount,ro", &place.at()]);
+        assert_eq!(code, 1, "{kind}: {remount}");
+        assert!(
+            remount.contains("a mount with `noxattr`"),
+            "{kind}: {remount}"
+        );
+        place.umount();
+        place.mount("rw");
+        let shown = shell(
+            &place.dir(),
+            "for f in written cut allocated appended left; do getfattr -m security $f 2>/dev/null | grep -q capability && echo $f: kept || echo $f: gone; done
+            getfattr -n user.n --only-values left; getfacl -n left | grep user:7
+            chattr -a appended",
+        );
+        for gone in ["written", "cut", "allocated", "appended"] {
+            assert!(shown.contains(&format!("{gone}: gone")), "{kind}: {shown}");
+        }
+        assert!(shown.contains("left: kept"), "{kind}: {shown}");
+        assert!(shown.contains("user:7:r--"), "{kind}: {shown}");
         place.umount();
         place.judge(kind);
     }
