@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`Server`] knows inodes, pins and POSIX, but no protocol: tests drive it without a kernel.
-//! `fuser` is named in `adapter`, `convert`, `notices` and `session` only.
+//! `fuser` is named in `adapter`, `convert`, `leave`, `notices` and `session` only.
 //!
 //! Invariants:
 //!
@@ -32,6 +32,7 @@ mod abort;
 mod adapter;
 mod convert;
 mod groups;
+mod leave;
 mod notices;
 mod options;
 mod place;

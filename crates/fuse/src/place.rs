@@ -8,8 +8,13 @@
 //!   of our mount; a mount that others hide stays where it is. Symbolic links at the end of a path
 //!   are not followed. Between the look and the call somebody may mount something yet: Linux has no
 //!   call that unmounts what a descriptor leads to;
-//! - L2 looking makes no request: nobody may answer requests of the mount at that time.
+//! - L2 looking makes no request: nobody may answer requests of the mount at that time;
+//! - L3 the number of a connection is given to another mount when ours has gone. So whoever ends it
+//!   by its number opens the switch of that number first, and then asks our own device whether the
+//!   connection is there still: as long as it is, the number is ours, and a switch that is open
+//!   stays with its connection (Linux, `fs/fuse/control.c`).
 
+use crate::source::is_gone;
 use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -17,9 +22,11 @@ use rustix::mount::{
     unmount,
 };
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Where the kernel shows its connections, if that is mounted.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
@@ -39,14 +46,18 @@ pub fn device_on(dir: &Path) -> Option<String> {
 pub(crate) struct Place {
     dir: PathBuf,
     device: Option<String>,
+    /// What its requests come through; none: the host had no descriptor left.
+    requests: Option<Arc<OwnedFd>>,
 }
 
 impl Place {
-    /// Of what has been mounted on `dir` just now, whose path has no links.
-    pub fn of(dir: PathBuf) -> Place {
+    /// Of what has been mounted on `dir` just now, whose path has no links, and whose requests come
+    /// through `requests`.
+    pub fn of(dir: PathBuf, requests: Option<OwnedFd>) -> Place {
         Place {
             device: device_on(&dir),
             dir,
+            requests: requests.map(Arc::new),
         }
     }
 
@@ -75,21 +86,32 @@ impl Place {
     }
 
     /// Ends the connection, so that the kernel answers all requests: by its number, as whoever has
-    /// mounted may where connections are shown, and as the superuser may anywhere; else by the
-    /// path. False: the host allows none of them.
+    /// mounted may where connections are shown, and as the superuser may anywhere (L3); else by the
+    /// path. True also if it has ended before. False: the host allows none of them.
     pub fn end_connection(&self) -> bool {
-        if std::fs::write(self.switch(), "1").is_ok() {
-            return true;
-        }
-        if self
-            .minor()
-            .is_some_and(|minor| abort_unseen(minor).is_ok())
-        {
+        let shown = || File::options().write(true).open(self.switch());
+        let unseen = || switch_unseen(self.minor().ok_or(io::ErrorKind::NotFound)?);
+        if self.ended_by(shown) || self.ended_by(unseen) || self.is_over() {
             return true;
         }
         // Forcing ends the connection, whether the mount is in use or not.
         let forced = || unmount(&self.dir, UnmountFlags::FORCE | UnmountFlags::NOFOLLOW);
         self.is_on_top() && matches!(forced(), Ok(()) | Err(Errno::BUSY))
+    }
+
+    /// Whether the connection has ended; false if that cannot be found out.
+    fn is_over(&self) -> bool {
+        self.requests.as_deref().is_some_and(is_gone)
+    }
+
+    /// Ends the connection by its switch. False: there is none to open, or it is not known to be
+    /// ours (L3).
+    fn ended_by(&self, switch: impl FnOnce() -> io::Result<File>) -> bool {
+        let Ok(mut switch) = switch() else {
+            return false;
+        };
+        let is_ours = self.requests.is_some() && !self.is_over();
+        is_ours && switch.write_all(b"1").is_ok()
     }
 
     /// Takes the mount out of the table of mounts, also while somebody waits in it.
@@ -109,9 +131,9 @@ impl Place {
     }
 }
 
-/// Ends the connection of this number over a mount of the kernel's connections that is attached
-/// nowhere, so that nobody sees it.
-fn abort_unseen(minor: &str) -> std::io::Result<()> {
+/// The switch of the connection of this number, over a mount of the kernel's connections that is
+/// attached nowhere, so that nobody sees it.
+fn switch_unseen(minor: &str) -> io::Result<File> {
     let context = fsopen(CONNECTIONS_TYPE, FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     let all = fsmount(
@@ -120,13 +142,9 @@ fn abort_unseen(minor: &str) -> std::io::Result<()> {
         MountAttrFlags::empty(),
     )?;
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let switch = openat(
-        &all,
-        format!("{minor}/abort"),
-        flags,
-        rustix::fs::Mode::empty(),
-    )?;
-    File::from(switch).write_all(b"1")
+    let path = format!("{minor}/abort");
+    let switch = openat(&all, path, flags, rustix::fs::Mode::empty())?;
+    Ok(File::from(switch))
 }
 
 #[cfg(test)]
@@ -150,9 +168,34 @@ mod tests {
         let place = |device: Option<&str>| Place {
             dir: "/proc".into(),
             device: device.map(String::from),
+            requests: None,
         };
         assert!(place(device_on(Path::new("/proc")).as_deref()).is_on_top());
         assert!(!place(Some("0:999999")).is_on_top());
         assert!(!place(None).is_on_top());
+    }
+    /// L3. A switch is used only while the connection that it belongs to is known to be ours.
+    #[test]
+    fn the_switch_of_another_connection_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let switch = folder.path().join("abort");
+        let pressed = |requests: Option<OwnedFd>| {
+            std::fs::write(&switch, "").expect("a file");
+            let place = Place {
+                dir: "/proc".into(),
+                device: None,
+                requests: requests.map(Arc::new),
+            };
+            let done = place.ended_by(|| File::options().write(true).open(&switch));
+            (done, std::fs::read(&switch).expect("a file").len())
+        };
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let ours = OwnedFd::from(writer.try_clone().expect("a descriptor"));
+        assert_eq!(pressed(Some(ours)), (true, 1), "L3: it is there still");
+        assert_eq!(pressed(None), (false, 0), "L3: whose it is is not known");
+        // What is left of a pipe without a reader shows an error, as the device of an ended
+        // connection does.
+        drop(reader);
+        assert_eq!(pressed(Some(writer.into())), (false, 0), "L3: it has gone");
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::abort::Abort;
 use crate::adapter::{Adapter, Agreed};
+use crate::leave;
 use crate::notices::Notices;
 use crate::options::{Access, Options, Transport};
 use crate::place::Place;
@@ -16,7 +17,7 @@ use rt::{JoinHandle, Receiver, channel_named};
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,6 +50,8 @@ pub struct Mounted {
     notices: Arc<Notices>,
     /// None: requests come through the device.
     ring: Option<Ring>,
+    /// Why there is none although the options would have one.
+    without_ring: Option<String>,
     /// Threads of a ring that was refused, which end with the connection.
     left: Vec<JoinHandle<()>>,
     /// Ends with the last request.
@@ -73,8 +76,8 @@ impl Mounted {
         tell: Box<dyn Fn(&str) + Send + Sync>,
         remounter: Option<Remounter>,
     ) -> Result<Mounted, MountError> {
-        let (options, plan) = with_ring(options).map_err(|why| no_ring(vfs, &why))?;
-        let options = &options;
+        let with = with_ring(options).map_err(|why| no_ring(vfs, &why))?;
+        let (options, plan) = (&with.options, with.plan);
         // The ring takes what is left.
         let room = Room::take(options).map_err(|e| no_mount(vfs, e))?;
         let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(tell);
@@ -105,7 +108,7 @@ impl Mounted {
                 return Err(explained(e));
             }
         };
-        let place = Place::of(dir);
+        let place = Place::of(dir, session.as_fd().try_clone_to_owned().ok());
         read_ahead(place.device(), options.read_ahead);
         if let Err(e) = notices.begin(session.notifier()) {
             take_back(session, &place, &server, Vec::new());
@@ -120,15 +123,16 @@ impl Mounted {
         };
         let (abort, trouble) = trouble(&tell, place.clone());
         match ring_of(&session, plan, desk, &agreed, &trouble, &place) {
-            Ok((ring, left)) => {
+            Ok(begun) => {
                 drop(room);
                 Ok(Mounted {
                     session,
                     server,
                     requests,
                     notices,
-                    ring,
-                    left,
+                    ring: begun.ring,
+                    without_ring: with.why_not.or(begun.why_not).map(|why| advised(&why)),
+                    left: begun.left,
                     over,
                     abort,
                     place,
@@ -153,6 +157,12 @@ impl Mounted {
         self.ring.is_some()
     }
 
+    /// Why requests come through `/dev/fuse` although the options would have them over io_uring,
+    /// with what helps, if they do; a sentence without its end.
+    pub fn without_ring(&self) -> Option<&str> {
+        self.without_ring.as_deref()
+    }
+
     /// The requests' end, to sync or to shut down from outside.
     pub fn server(&self) -> Arc<Server> {
         Arc::clone(&self.server)
@@ -169,6 +179,7 @@ impl Mounted {
         // answered or waits.
         let device = self.session.as_fd().try_clone_to_owned();
         self.requests.set(device.ok());
+        let device = self.session.as_fd().as_raw_fd();
         let of_kernel = |e: io::Error| format!("the connection to the kernel ended: {e}");
         let running = self.session.spawn().map_err(of_kernel)?;
         // Nothing is ever sent.
@@ -179,9 +190,7 @@ impl Mounted {
         self.notices.end();
         let ended = match is_gone {
             true => {
-                // Dropping it would unmount the directory, where another file system may have been
-                // mounted by now.
-                std::mem::forget(running);
+                leave::served(running, device);
                 Ok(())
             }
             false => running.join(),
@@ -217,27 +226,42 @@ fn server(
     Arc::new(server.show_xattrs(options.xattrs))
 }
 
-/// The options, without the ring where this process may have none; and what it needs.
-fn with_ring(options: &Options) -> Result<(Options, Option<Plan>), String> {
+/// What is known of the ring before there is a mount.
+struct WithRing {
+    /// Without the ring where this process may have none.
+    options: Options,
+    /// What the ring needs.
+    plan: Option<Plan>,
+    /// Why there can be none although it was asked for.
+    why_not: Option<String>,
+}
+
+/// # Errors
+/// There can be no ring, and the options want no mount without one.
+fn with_ring(options: &Options) -> Result<WithRing, String> {
     let plan = match options.transport {
-        Transport::Device => return Ok((options.clone(), None)),
-        _ if options.max_write < RING_WRITE_MIN => Err(format!(
+        Transport::Device => None,
+        _ if options.max_write < RING_WRITE_MIN => Some(Err(format!(
             "max_write={} is too little for it, {RING_WRITE_MIN} is the least",
             options.max_write
-        )),
-        _ => Plan::new().map_err(|e| format!("this process may not use io_uring ({e})")),
+        ))),
+        _ => Some(Plan::new()),
     };
-    match (plan, options.transport) {
-        (Ok(plan), _) => Ok((options.clone(), Some(plan))),
-        (Err(why), Transport::Uring) => Err(why),
-        (Err(_), _) => {
-            let options = Options {
-                transport: Transport::Device,
-                ..options.clone()
-            };
-            Ok((options, None))
+    let mut options = options.clone();
+    let (plan, why_not) = match (plan, options.transport) {
+        (None, _) => (None, None),
+        (Some(Ok(plan)), _) => (Some(plan), None),
+        (Some(Err(why)), Transport::Uring) => return Err(why),
+        (Some(Err(why)), _) => {
+            options.transport = Transport::Device;
+            (None, Some(why))
         }
-    }
+    };
+    Ok(WithRing {
+        options,
+        plan,
+        why_not,
+    })
 }
 
 /// What ends the connection, and what the ring calls when it is in trouble.
@@ -256,8 +280,15 @@ fn trouble(tell: &Arc<dyn Fn(&str) + Send + Sync>, place: Place) -> (Arc<Abort>,
     (abort, trouble)
 }
 
-/// A ring or none, and threads that end with the connection.
-type Begun = (Option<Ring>, Vec<JoinHandle<()>>);
+/// What came of a ring that was planned, or of none.
+#[derive(Default)]
+struct Begun {
+    ring: Option<Ring>,
+    /// Threads that end with the connection.
+    left: Vec<JoinHandle<()>>,
+    /// Why there is no ring although it was asked for.
+    why_not: Option<String>,
+}
 
 /// Starts the ring if it has been agreed on. Without one, requests come through the device. An
 /// error is why there can be no mount, with what ends with its connection.
@@ -270,13 +301,19 @@ fn ring_of(
     place: &Place,
 ) -> Result<Begun, (String, Vec<JoinHandle<()>>)> {
     let transport = desk.options.transport;
-    let plan = plan.filter(|_| agreed.ring.load(Ordering::Relaxed));
     let Some(plan) = plan else {
-        return match transport {
-            Transport::Uring => Err(("the kernel does not offer it".into(), Vec::new())),
-            _ => Ok((None, Vec::new())),
-        };
+        return Ok(Begun::default());
     };
+    if !agreed.ring.load(Ordering::Relaxed) {
+        let why = "the kernel does not offer it".to_string();
+        return match transport {
+            Transport::Uring => Err((why, Vec::new())),
+            _ => Ok(Begun {
+                why_not: Some(why),
+                ..Begun::default()
+            }),
+        };
+    }
     let depth = desk.options.queue_depth;
     let server = Arc::clone(&desk.server);
     let place = place.clone();
@@ -285,19 +322,20 @@ fn ring_of(
         Ok(ring) => {
             // Forgets have threads of their own (ends-N2).
             server.room_waiters(usize::MAX);
-            Ok((Some(ring), Vec::new()))
+            Ok(Begun {
+                ring: Some(ring),
+                ..Begun::default()
+            })
         }
         Err(refused) if transport == Transport::Uring || refused.stuck => {
             let why = format!("it cannot be registered ({})", refused.why);
             Err((why, refused.left))
         }
-        Err(refused) => {
-            let why = refused.why;
-            (trouble.tell)(&format!(
-                "requests come through {DEVICE}: the ring cannot be registered ({why})"
-            ));
-            Ok((None, refused.left))
-        }
+        Err(refused) => Ok(Begun {
+            ring: None,
+            left: refused.left,
+            why_not: Some(format!("it cannot be registered ({})", refused.why)),
+        }),
     }
 }
 
@@ -321,8 +359,7 @@ fn take_back(
             drop(session);
         }
         false => {
-            // Dropping it would unmount what lies over ours (place-L1).
-            std::mem::forget(session);
+            leave::unserved(session);
             let _ = server.shut_down();
         }
     }
@@ -342,17 +379,23 @@ fn no_mount(vfs: &Vfs, why: io::Error) -> MountError {
 
 /// The same because there is no ring.
 fn no_ring(vfs: &Vfs, why: &str) -> MountError {
-    let advice = advice(std::fs::read_to_string(SWITCH).ok().as_deref());
-    let why = format!("requests over io_uring: {why}; {advice}transport=auto does without");
+    let why = advised(why);
+    let why = format!("requests over io_uring: {why}; transport=auto does without");
     no_mount(vfs, io::Error::other(why))
+}
+
+/// Why there is no ring, and what helps.
+fn advised(why: &str) -> String {
+    let advice = advice(std::fs::read_to_string(SWITCH).ok().as_deref());
+    format!("{why}{advice}")
 }
 
 /// What helps where the switch of FUSE over io_uring holds this; nothing if it is on.
 fn advice(switch: Option<&str>) -> String {
     match switch.map(str::trim) {
-        None => "Linux 6.14 and later have FUSE over io_uring; ".into(),
+        None => "; Linux 6.14 and later have FUSE over io_uring".into(),
         Some("Y" | "1") => String::new(),
-        Some(_) => format!("`echo Y > {SWITCH}` (as root) allows it; "),
+        Some(_) => format!("; `echo Y > {SWITCH}` (as root) allows it"),
     }
 }
 
@@ -447,8 +490,87 @@ mod tests {
         };
         assert!(with_ring(&small(Transport::Uring)).is_err());
         let without = with_ring(&small(Transport::Auto)).expect("a mount without a ring");
-        assert_eq!(without.0.transport, Transport::Device);
-        assert!(without.1.is_none());
+        assert_eq!(without.options.transport, Transport::Device);
+        assert!(without.plan.is_none());
+        let why = without.why_not.expect("it was asked for");
+        assert!(why.contains("max_write=126976"), "{why}");
+        let unasked = with_ring(&small(Transport::Device)).expect("a mount without a ring");
+        assert_eq!(unasked.why_not, None);
         assert_eq!(Options::default().transport, Transport::Device);
+    }
+
+    /// A volume that holds nothing, to be mounted on a directory of its own.
+    fn session(dir: &Path) -> (Session<Adapter>, Arc<Server>) {
+        let vfs = Vfs::new(testkit::model::ModelFs::new());
+        let notices = Arc::new(Notices::new());
+        let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(|_: &str| {});
+        let options = Options::default();
+        let server = server(&vfs, &options, &notices, &tell);
+        let (until, _) = channel_named("fuse session", 1);
+        let adapter = Adapter::new(
+            Arc::clone(&server),
+            options.clone(),
+            Arc::new(Source::new()),
+            notices,
+            Agreed::default(),
+            until,
+        );
+        let config = config("leave", true, &options);
+        let session = Session::new(adapter, dir, &config).expect("root and FUSE");
+        (session, server)
+    }
+
+    /// Descriptors of this process that lead to the device of FUSE.
+    fn devices() -> usize {
+        let all = std::fs::read_dir("/proc/self/fd").expect("Linux");
+        let leads = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).ok();
+        let to = all.filter_map(|entry| leads(entry.expect("an entry")));
+        to.filter(|to| to == Path::new(DEVICE)).count()
+    }
+
+    fn done(program: &str, args: &[&str]) {
+        let status = std::process::Command::new(program).args(args).status();
+        assert!(status.expect(program).success(), "{program} {args:?}");
+    }
+
+    /// place-L1: a mount that is taken back below another one leaves that one, and no descriptor.
+    #[test]
+    #[ignore = "needs root and FUSE; a suite has both"]
+    fn a_mount_that_is_hidden_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().canonicalize().expect("a folder");
+        let at = dir.to_string_lossy();
+        let before = devices();
+        let (session, server) = session(&dir);
+        let place = Place::of(dir.clone(), session.as_fd().try_clone_to_owned().ok());
+        done("mount", &["-t", "tmpfs", "over", &at]);
+        std::fs::write(dir.join("theirs"), "x").expect("a file");
+        take_back(session, &place, &server, Vec::new());
+        drop(place);
+        assert_eq!(devices(), before, "a descriptor is left");
+        assert_eq!(std::fs::read(dir.join("theirs")).expect("there"), b"x");
+        done("umount", &[&at]);
+        // Below it lies what is left of the mount that nobody answers for.
+        done("umount", &["-l", &at]);
+    }
+
+    /// A mount that others took away leaves no descriptor in the process that served it.
+    #[test]
+    #[ignore = "needs root and FUSE; a suite has both"]
+    fn a_mount_that_has_gone_leaves_no_descriptor() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let before = devices();
+        let vfs = Vfs::new(testkit::model::ModelFs::new());
+        let tell = Box::new(|_: &str| {});
+        let options = Options::default();
+        let mounted = Mounted::new(&vfs, folder.path(), "leave", true, &options, tell, None);
+        let mounted = mounted.expect("root and FUSE");
+        let at = folder.path().to_path_buf();
+        let umount = rt::try_spawn("umount", move || {
+            done("umount", &[&at.to_string_lossy()]);
+        });
+        mounted.serve(|| ()).expect("a clean end");
+        umount.expect("a thread").join().expect("unmounted");
+        assert_eq!(devices(), before, "a descriptor is left");
     }
 }

@@ -30,15 +30,23 @@ impl Source {
 
     fn shows(&self, what: PollFlags) -> bool {
         let device = self.0.read();
-        let Some(device) = &*device else { return false };
-        let mut asked = [PollFd::new(device, what)];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let ready = poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0);
-        ready && asked[0].revents().intersects(what)
+        device.as_ref().is_some_and(|device| shows(device, what))
     }
+}
+
+/// True if the connection of this device has ended. False if that cannot be found out.
+pub(crate) fn is_gone(device: &OwnedFd) -> bool {
+    shows(device, PollFlags::ERR)
+}
+
+fn shows(device: &OwnedFd, what: PollFlags) -> bool {
+    let mut asked = [PollFd::new(device, what)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let ready = poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0);
+    ready && asked[0].revents().intersects(what)
 }
 
 #[cfg(test)]

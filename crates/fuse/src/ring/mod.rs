@@ -11,7 +11,8 @@
 //!   handshake, and a registration that fails afterwards switches the connection back. A host may
 //!   show fewer processors than the kernel counts (a container with a file of its own in `/sys`),
 //!   which no registration tells. So where the number is not the kernel's own, a first request has
-//!   to come before a ring counts as one;
+//!   to come before a ring counts as one. It may show more, too: so the last queue is the first one
+//!   that gets an entry, and no other one does if the kernel refuses that;
 //! - Q2 the ring is agreed on without asynchronous direct transfers, so the kernel itself drops its
 //!   pages after each direct write (fuse-U8). Dropping them here needs a thread beside those of the
 //!   queue, while the entry has to be answered by its own.
@@ -40,8 +41,12 @@ use turns::{Answer, End, Line, Lives, Lost};
 
 /// Where the host tells which processors it may have.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+/// Where the host tells who may have rings of io_uring (Linux 6.6 and later).
+const ALLOWED: &str = "/proc/sys/kernel/io_uring_disabled";
 /// Most threads of all queues together, unless a queue would get fewer than two.
 const THREADS_MAX: usize = 512;
+/// Most queues: a command names one by 16 bits, and the last number is that of none.
+const QUEUES_MAX: usize = (1 << 16) - 1;
 /// Smallest payload that the kernel takes, bytes.
 const PAYLOAD_BYTES_MIN: usize = 8192;
 const PAGE_BYTES: usize = 4096;
@@ -62,16 +67,32 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// # Errors
-    /// The host has no rings, or forbids them to this process.
-    pub fn new() -> io::Result<Plan> {
-        let (queues, certain) = processors()?;
-        let back = entry::probe()?;
+    /// The host has no rings, or forbids them to this process; the text says which.
+    pub fn new() -> Result<Plan, String> {
+        let (queues, certain) =
+            processors().map_err(|e| format!("no number of processors: {e}"))?;
+        let allowed = std::fs::read_to_string(ALLOWED).ok();
+        let back = entry::probe().map_err(|e| forbidden(&e, allowed.as_deref()))?;
         Ok(Plan {
             queues,
             certain,
             back,
         })
     }
+}
+
+/// Why this process can have no ring of io_uring, where `allowed` holds the host's switch for them.
+fn forbidden(e: &io::Error, allowed: Option<&str>) -> String {
+    let of_host = match (e.raw_os_error(), allowed.map(str::trim)) {
+        (Some(libc::ENOSYS), _) => "the kernel has none, or a filter of system calls hides it",
+        (Some(libc::EPERM), Some("2")) => "kernel.io_uring_disabled=2 forbids it to everybody",
+        (Some(libc::EPERM), Some("1")) => {
+            "kernel.io_uring_disabled=1 forbids it to who is not in kernel.io_uring_group"
+        }
+        (Some(libc::EPERM), _) => "a filter of system calls forbids it",
+        _ => return format!("this process may not use io_uring ({e})"),
+    };
+    format!("this process may not use io_uring ({e}: {of_host})")
 }
 
 /// What a ring calls when the mount is in trouble.
@@ -171,7 +192,8 @@ struct Crew<'a> {
 }
 
 impl Crew<'_> {
-    /// Starts the threads of so many queues; they are in `threads` also where that fails.
+    /// Starts the threads of so many queues, the last queue first (ring-Q1); they are in `threads`
+    /// also where that fails.
     fn begin(
         &self,
         queues: usize,
@@ -188,8 +210,9 @@ impl Crew<'_> {
         let mut why = None;
         let given = rustix::thread::sched_getaffinity(None).ok();
         let lives = Arc::new(Lives::new(queues));
+        let mut has_entry = vec![false; queues];
         for number in 0..all {
-            let queue = number % queues;
+            let queue = queues - 1 - number % queues;
             let worker = Worker {
                 queue,
                 payload,
@@ -211,9 +234,16 @@ impl Crew<'_> {
                     break;
                 }
             }
+            if number == 0 {
+                match answers.recv() {
+                    Ok((_, Ok(()))) => has_entry[queue] = true,
+                    Ok((_, Err(e))) => return Err(e),
+                    // It panicked.
+                    Err(_) => break,
+                }
+            }
         }
         drop(registered);
-        let mut has_entry = vec![false; queues];
         while let Ok((queue, done)) = answers.recv() {
             match done {
                 Ok(()) => has_entry[queue] = true,
@@ -366,7 +396,7 @@ fn processors() -> io::Result<(usize, bool)> {
     let certain = rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type == libc::SYSFS_MAGIC);
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    let count = processors_in(&text);
+    let count = processors_in(&text).filter(|count| (1..=QUEUES_MAX).contains(count));
     let count = count.ok_or_else(|| io::Error::other(format!("{POSSIBLE}: `{}`", text.trim())));
     Ok((count?, certain))
 }
@@ -378,7 +408,8 @@ fn processors_in(text: &str) -> Option<usize> {
         let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
         (last.checked_sub(first)?).checked_add(1)
     };
-    text.trim().split(',').map(count).sum()
+    let add = |sum: usize, item| sum.checked_add(count(item)?);
+    text.trim().split(',').try_fold(0, add)
 }
 
 #[cfg(test)]
@@ -392,5 +423,18 @@ mod tests {
         assert_eq!(processors_in("0-3,8-11,13"), Some(9));
         assert_eq!(processors_in(""), None);
         assert_eq!(processors_in("3-1"), None);
+        let most = format!("0-{}", usize::MAX - 1);
+        assert_eq!(processors_in(&most), Some(usize::MAX));
+        assert_eq!(processors_in(&format!("{most},1")), None);
+    }
+
+    #[test]
+    fn who_forbids_rings_is_named() {
+        let said = |errno, allowed| forbidden(&io::Error::from_raw_os_error(errno), allowed);
+        assert!(said(libc::EPERM, Some("2\n")).contains("io_uring_disabled=2"));
+        assert!(said(libc::EPERM, Some("1\n")).contains("io_uring_group"));
+        assert!(said(libc::EPERM, Some("0\n")).contains("a filter"));
+        assert!(said(libc::ENOSYS, None).contains("the kernel has none"));
+        assert!(!said(libc::ENOMEM, Some("2")).contains("disabled"));
     }
 }
