@@ -31,11 +31,13 @@
 //!   block that T has left in the area counts for a transaction of a later mount.
 //! - W9 (others): the last block of the area stays free ([`Area::of`]).
 //! - W10 (room): recovery logs what a replay changes as transaction T, so the ring has room for
-//!   that. It has room for what T itself has changed (journal-space-S1), and a replay changes more
-//!   only where it maps a whole file anew, puts a name elsewhere, or frees a file that was open
-//!   when its last name went. Of the first two kinds the file system makes no fast commit with
-//!   which all of T might need more than [`FastStart::spare`] beyond T; the third kind its recovery
-//!   does later, in transactions of its own, where the ring has no room (fast_commit-U5 of ext4).
+//!   that: all of the ring, because recovery brings the full commits home first where the images do
+//!   not fit behind them (fast-Z3). It has room for what T itself has changed
+//!   (journal-space-S1), and a replay changes more only where it maps a whole file anew, puts a
+//!   name elsewhere, or frees a file that was open when its last name went. Of the first two kinds
+//!   the file system makes no fast commit with which all of T might need more than
+//!   [`FastStart::spare`] beyond T; the third kind its recovery does later, in transactions of its
+//!   own, where the ring has no room (fast_commit-U5 of ext4).
 //! - W11 (nothing old): before the superblock durably names the begin of a log with fast commits,
 //!   the area holds zeros. A scheme without fast commits has these blocks in its ring, so that
 //!   content of files may lie there, and an older file system may have left fast commits. Recovery
@@ -218,15 +220,15 @@ fn used_bytes(block: &[u8]) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-/// W10.
+/// W10. What older transactions hold of the ring does not count.
 fn spare(state: &mut State, log: &Log) -> u32 {
     let running = state.running.as_ref();
     let running = running.expect("turn-T1: only the turn takes it away");
     let own = (running.images(), running.revokes.len() as u32);
-    let free = state.ring().free();
-    (0..=free)
+    let ring = state.ring().len();
+    (0..=ring)
         .rev()
-        .find(|n| log.limits.log_blocks(own.0 + n, own.1) <= free)
+        .find(|n| log.limits.log_blocks(own.0 + n, own.1) <= ring)
         .unwrap_or(0)
 }
 

@@ -126,6 +126,28 @@ fn one_that_cannot_be_told_is_the_last_of_its_transaction() {
     journal.stop().expect("stops");
 }
 
+/// fast-W10: recovery has the whole ring for a replay, however much of it older transactions hold.
+#[test]
+fn room_for_a_replay_does_not_hang_on_what_the_ring_holds() {
+    let rig = Rig::new(FS_BLOCKS, LOG_BLOCKS);
+    let journal = rig.start(fast());
+    let told = |stamp: u8| {
+        let tid = change(&journal, stamp);
+        let spare = commit(&journal, tid, stamp, 1).1.expect("asked").spare;
+        journal.commit(tid).expect("commits");
+        spare
+    };
+    let first = told(1);
+    let ring = superblock(&rig).fast_commit_first() - 1;
+    // One image is the transaction's own; with all come two descriptors and a commit block.
+    assert_eq!(first, ring - 4, "a ring of {ring} blocks");
+    // Nothing is brought home yet, so each transaction takes room.
+    for stamp in 2..12 {
+        assert_eq!(told(stamp), first, "transaction {stamp}");
+    }
+    journal.stop().expect("stops");
+}
+
 /// fast-W1.
 #[test]
 fn none_is_composed_while_a_handle_is_open() {
