@@ -313,3 +313,59 @@ impl F2fs {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::mkfs::{DeviceContent, Options, plan};
+    use block::Queue;
+    use blockdev::Ram;
+    use fscore::FileSystem;
+    use std::sync::Arc;
+    use testkit::Brief;
+
+    /// More than one operation reserves.
+    const LONG: u64 = 10 << 20;
+
+    fn mounted(ram: &Arc<Ram>) -> Arc<F2fs> {
+        F2fs::mount(Queue::new(ram.clone()), MountOptions::default()).expect("mounts")
+    }
+
+    /// A1: a range that has been completed leaves no mark, also on the medium, unless one was there
+    /// before.
+    #[test]
+    fn a_completed_range_means_no_blocks_behind_the_end() {
+        for mode in [FallocateMode::Allocate, FallocateMode::ZeroRange] {
+            for meant_before in [false, true] {
+                let bytes = 128 << 20;
+                let ram = Arc::new(Ram::new(bytes));
+                let volume = plan(&Options::new(bytes, [7; 16], testkit::brief::MADE));
+                let device = Queue::new(ram.clone());
+                let written = volume
+                    .expect("a volume")
+                    .write(&device, DeviceContent::Zeros);
+                written.expect("room");
+                let fs = mounted(&ram);
+                let ino = fs.file("f");
+                if meant_before {
+                    let kept = fs.fallocate(ino, FallocateMode::KeepSize, 0, 3 * LONG);
+                    kept.expect("room");
+                }
+                assert!(LONG / BLOCK > fs.batch_pages(), "several operations");
+                fs.fallocate(ino, mode, 0, LONG).expect("room");
+                let marked = |fs: &F2fs| {
+                    let inode = fs.inode(ino).expect("there");
+                    let core = inode.core();
+                    assert_eq!(core.fields.size, LONG);
+                    core.fields.advise.has(Advise::KEEP_SIZE)
+                };
+                assert_eq!(marked(&fs), meant_before, "A1: {mode:?}");
+                fs.unmount().expect("unmounts");
+                let fs = mounted(&ram);
+                assert_eq!(marked(&fs), meant_before, "A1: {mode:?}, on the medium");
+                fs.unmount().expect("unmounts");
+            }
+        }
+    }
+}

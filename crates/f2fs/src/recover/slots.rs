@@ -1,5 +1,8 @@
 //! Addresses in roll-forward: blocks become mapped where the nodes of the chain say, and are
 //! unmapped from their slots of before.
+//!
+//! - S1 only a slot that differs from what the checkpoint has makes a file longer, as in Linux. The
+//!   others say nothing of the size: they may lie behind an end that was synced later.
 
 use super::chain::{Link, slots_of};
 use crate::F2fs;
@@ -43,7 +46,7 @@ impl F2fs {
             let index = first + n as u64;
             let dest = addr(block, slot);
             let before = self.find_slot(inode, &mut tree, index)?;
-            // What is as the checkpoint has it says nothing of the size (as in Linux).
+            // S1.
             let changed = before.map_or(BlockAddr::NULL, |s| s.addr) != dest;
             came += u64::from(self.apply_slot(op, inode, &mut tree, index, dest)?);
             if changed && dest != BlockAddr::NULL && !keep_size {

@@ -12,6 +12,9 @@ use testkit::Brief;
 use varve_f2fs::{F2fs, InPlace, MountOptions};
 
 const BLOCK: u64 = 4096;
+/// `i_advise` of an inode, and its bit for blocks behind the end that are meant.
+const ADVISE_AT: usize = 2;
+const KEEP_SIZE: u8 = ondisk::f2fs::Advise::KEEP_SIZE.0;
 /// Blocks of the largest file.
 const BLOCKS_MAX: u64 = 2 * 1018 + 2 * 1018 * 1018 + 1018 * 1018 * 1018;
 
@@ -330,6 +333,39 @@ fn an_allocation_under_way_makes_no_file_longer_after_two_cuts() {
         let expected = [&[1; 100][..], &[2; 150]].concat();
         assert!(after_cut(left, 64, "f") == expected, "{mode:?}");
     }
+}
+
+/// slots-S1: blocks behind the end that are as the checkpoint has them, without the mark that says
+/// that they are meant (another program may have left them so), are no content of a file that was
+/// synced since.
+#[test]
+fn blocks_that_no_sync_has_changed_make_no_file_longer_after_a_cut() {
+    let (left, ino) = on_disk(64, "", 4, |disk, fs| {
+        let ino = fs.file("f");
+        fs.write(ino, 0, &[1; 100]).expect("written");
+        fs.fallocate(ino, FallocateMode::KeepSize, 0, 1 << 20)
+            .expect("room");
+        checkpoint(fs);
+        (disk.snapshot_lost(), ino)
+    });
+    let mut unmarked = left.clone();
+    let mut marks = 0;
+    for (n, block) in left.blocks() {
+        let footer = ondisk::f2fs::footer(&block);
+        if (footer.nid.0, footer.ino.0) == (ino.0, ino.0) && block[ADVISE_AT] & KEEP_SIZE != 0 {
+            unmarked.edit_block(n, |block| block[ADVISE_AT] &= !KEEP_SIZE);
+            marks += 1;
+        }
+    }
+    assert!(marks > 0, "the inode is there");
+    let left = on_image(unmarked, 64, "", 4, |disk, fs| {
+        let ino = fs.find("f");
+        fs.write(ino, 100, &[2; 50]).expect("behind the end");
+        fs.fsync(ino, false).expect("durable");
+        disk.snapshot_lost()
+    });
+    let expected = [&[1; 100][..], &[2; 50]].concat();
+    assert!(after_cut(left, 64, "f") == expected, "slots-S1");
 }
 
 #[test]
