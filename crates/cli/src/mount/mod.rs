@@ -15,7 +15,7 @@ pub use umount::{let_go, let_go_unused, umount};
 
 use crate::args::MountArgs;
 use crate::failure::{Failure, failed, tell, usage};
-use fuse::{Mounted, Options, Room, Transport};
+use fuse::{Mounted, Options, Room};
 use held::{Held, Remounter};
 use nix::sys::signal::{SigSet, Signal};
 use session::{Event, Session, Watch};
@@ -146,12 +146,12 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     )
     .map_err(|e| failed(format!("{name}: {e}")))?;
     drop(vfs);
-    match mounted.over_io_uring() {
-        true => tell(format!("{name}: requests come over io_uring")),
-        false if options.transport == Transport::Auto => {
-            tell(format!("{name}: requests come through /dev/fuse"));
-        }
-        false => {}
+    match mounted.without_ring() {
+        _ if mounted.over_io_uring() => tell(format!("{name}: requests come over io_uring")),
+        Some(why) => tell(format!(
+            "{name}: requests come through /dev/fuse, not over io_uring: {why}"
+        )),
+        None => {}
     }
     let server = mounted.server();
     let device = mounted.device().unwrap_or_default();

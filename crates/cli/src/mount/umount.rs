@@ -62,9 +62,9 @@ fn take_away_ours(line: &Line, flags: UnmountFlags) -> Result<(), String> {
 }
 
 /// Removes what is mounted there: by the system call, or by `fusermount3` if the caller has no
-/// right to it.
+/// right to it. A symbolic link is no mount: somebody may have put it where one was.
 fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
-    match unmount(dir, flags) {
+    match unmount(dir, flags | UnmountFlags::NOFOLLOW) {
         Ok(()) => return Ok(()),
         Err(Errno::PERM) => {}
         Err(e) => return Err(e.to_string()),
@@ -117,4 +117,19 @@ pub fn let_go(device: &str) -> Result<(), String> {
 /// A process uses it; the host refuses.
 pub fn let_go_unused(dir: &Path) -> Result<(), String> {
     take_away(dir, UnmountFlags::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only who follows a link to itself is told that there are too many links.
+    #[test]
+    fn a_link_is_not_followed_to_what_it_leads_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&link, &link).expect("a link");
+        let said = take_away(&link, UnmountFlags::empty()).expect_err("no mount");
+        assert_ne!(said, Errno::LOOP.to_string());
+    }
 }
