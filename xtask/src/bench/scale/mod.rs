@@ -22,7 +22,7 @@ const PARTS: [&str; 5] = ["clients", "inodes", "files", "sparse", "soak"];
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A short run: fewer clients, inodes, files and writes, and a soak of 20 s
+    /// A short run: fewer clients, inodes, files and writes, and a soak of 10 s
     #[arg(long)]
     quick: bool,
     /// Parts: clients, inodes, files, sparse, soak
@@ -34,7 +34,7 @@ pub struct Args {
     /// Files on one volume [default: 10000000, with --quick 100000]
     #[arg(long)]
     files: Option<u64>,
-    /// Seconds of the soak [default: 3600, with --quick 20]
+    /// Seconds of the soak of each mount, of which there are two [default: 3600, with --quick 10]
     #[arg(long)]
     seconds: Option<u64>,
     /// Where the images lie, on the disk to measure on
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result {
         sparse::run(&bench)?;
     }
     if asked("soak") {
-        soak::run(&bench, args.seconds.unwrap_or(bench.amount(3600, 20)))?;
+        soak::run(&bench, args.seconds.unwrap_or(bench.amount(3600, 10)))?;
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ const GROWTH_KIB: u64 = 32 << 10;
 /// The kernel forgets what it knows at each of so many looks.
 const FORGET_EVERY: u64 = 3;
 
+/// Uses one mount after the other for so many seconds each.
 pub fn run(bench: &Bench, seconds: u64) -> Result {
     let folder = bench.folder()?;
     let (varve, options) = (bench.varve.clone(), bench.options.clone());
@@ -27,8 +28,7 @@ pub fn run(bench: &Bench, seconds: u64) -> Result {
     println!("| soak | operations | MB at each tenth |");
     println!("|---|---|---|");
     for side in [Side::Emmc, Side::F2fsj] {
-        // Each has half of the time.
-        one(&ground, side, seconds / 2).map_err(|e| format!("{}: {e}", side.name()))?;
+        one(&ground, side, seconds).map_err(|e| format!("{}: {e}", side.name()))?;
     }
     println!();
     Ok(())
