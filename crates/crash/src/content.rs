@@ -191,7 +191,14 @@ impl Content {
     }
 
     /// Operation `op` allocates up to byte `end`, and extends the file unless `keep_size` is set.
-    pub fn allocate(&mut self, op: usize, names: usize, end: u64, keep_size: bool) {
+    /// With `pieces` the size follows the blocks, and a cut may leave it after any of them.
+    pub fn allocate(
+        &mut self,
+        op: usize,
+        names: usize,
+        end: u64,
+        (keep_size, pieces): (bool, bool),
+    ) {
         self.newest = op;
         let old = self.size();
         if keep_size {
@@ -210,8 +217,9 @@ impl Content {
         }
         self.now.resize(end as usize, 0);
         self.touch_page_of(old);
-        // Blocks are allocated in pieces, and a cut may leave the size after any of them.
-        self.step(op, end, How::Written(old));
+        if pieces {
+            self.step(op, end, How::Written(old));
+        }
         self.step(op, end, How::Set);
         self.order(names);
     }
@@ -499,7 +507,7 @@ mod tests {
         let unsynced = content.clone();
         content.acknowledge(2);
         for (mut content, legal) in [(unsynced, true), (content, false)] {
-            content.allocate(3, 1, 100, false);
+            content.allocate(3, 1, 100, (false, false));
             assert_eq!(content.judge_size(100, 1, BLOCK).is_ok(), legal);
         }
     }
@@ -508,5 +516,19 @@ mod tests {
     fn a_cut_leaves_a_hole_of_what_never_had_a_block_and_only_of_that() {
         assert!(matches!(cut(false), Seen::Earlier(_)));
         assert!(matches!(cut(true), Seen::Strange(Strange::Zeros)));
+    }
+
+    #[test]
+    fn an_allocation_comes_as_a_whole_or_in_pieces() {
+        for pieces in [false, true] {
+            let mut content = Content::new(1, 0).in_pages_of(4096);
+            content.write(7, 2, 0, 5000);
+            content.acknowledge(2);
+            content.allocate(3, 1, 100_000, (false, pieces));
+            let judged = |found| content.judge_size(found, 1, 4096);
+            assert_eq!((judged(5000), judged(100_000)), (Ok(2), Ok(3)));
+            assert_eq!(judged(8192).is_ok(), pieces);
+            assert!(judged(6000).is_err());
+        }
     }
 }

@@ -117,7 +117,7 @@ impl Replay {
         Replay {
             with_xattrs: log.ops.iter().any(xattr),
             log,
-            state: State::new(task).in_pages_of(terms.page_bytes),
+            state: (State::new(task).in_pages_of(terms.page_bytes)).allocating(terms.pieces),
             at: Progress { begun: 0, ended: 0 },
             promised: 0,
             ended: 0,

@@ -2,7 +2,8 @@
 //! an operation for which there was no room.
 //!
 //! The log of a task says what was done: a refused operation stands there as one that does nothing,
-//! a write or an allocation that found room for its front as a shorter one. So the oracle needs no
+//! a write that found room for its front as a shorter one. An allocation that is refused changes no
+//! size. So the oracle needs no
 //! rule of its own for full volumes. It also follows that a cut inside such an operation may leave
 //! only what the operation was later answered.
 
@@ -96,24 +97,6 @@ pub(super) fn shortened(op: &Op, len: u64) -> Option<Op> {
     }
 }
 
-/// The allocation, shortened so that the file ends up with `size` bytes.
-pub(super) fn front_of(op: &Op, size: u64) -> Op {
-    match op {
-        Op::Fallocate {
-            path,
-            offset,
-            keep_size: false,
-            ..
-        } if size > *offset => Op::Fallocate {
-            path: path.clone(),
-            offset: *offset,
-            len: size - offset,
-            keep_size: false,
-        },
-        _ => NOTHING,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,16 +113,6 @@ mod tests {
         let short = said(shortened(&write, 3584));
         assert_eq!(short.as_deref(), Some("write /f 512+3584"));
         assert_eq!(shortened(&write, 0), Some(NOTHING));
-        let allocate = |keep_size| Op::Fallocate {
-            path: path(),
-            offset: 4096,
-            len: 1 << 20,
-            keep_size,
-        };
-        let front = front_of(&allocate(false), 12288).to_string();
-        assert_eq!(front, "falloc /f 4096+8192");
-        assert_eq!(front_of(&allocate(false), 100), NOTHING);
-        assert_eq!(front_of(&allocate(true), 12288), NOTHING);
         let full = FsError::from(Errno::NoSpc);
         assert!(may_be_refused(&write, &full));
         assert!(!may_be_refused(&write, &Errno::Io.into()));

@@ -50,6 +50,8 @@ pub struct State {
     created: BTreeMap<FileId, usize>,
     /// Bytes of a page of a file ([`Content::in_pages_of`]).
     page_bytes: u64,
+    /// An allocation extends a file in pieces ([`Content::allocate`]).
+    pieces: bool,
     /// What files hold, removed ones included.
     pub contents: BTreeMap<FileId, Content>,
 }
@@ -72,6 +74,7 @@ impl State {
             changed: BTreeMap::new(),
             created: BTreeMap::new(),
             page_bytes: 0,
+            pieces: false,
             contents: BTreeMap::new(),
         }
     }
@@ -80,6 +83,13 @@ impl State {
     #[must_use]
     pub fn in_pages_of(mut self, bytes: u64) -> State {
         self.page_bytes = bytes;
+        self
+    }
+
+    /// This state, where an allocation extends a file in `pieces` ([`Content::allocate`]).
+    #[must_use]
+    pub fn allocating(mut self, pieces: bool) -> State {
+        self.pieces = pieces;
         self
     }
 
@@ -192,6 +202,7 @@ impl State {
             return;
         };
         let (number, names, id) = (self.ops, self.count, self.id(path));
+        let pieces = self.pieces;
         let content = self.content_mut(path);
         match op {
             Op::Write { offset, len, .. } => content.write(id, number, *offset, *len),
@@ -201,7 +212,7 @@ impl State {
                 len,
                 keep_size,
                 ..
-            } => content.allocate(number, names, offset + len, *keep_size),
+            } => content.allocate(number, names, offset + len, (*keep_size, pieces)),
             _ => {}
         }
     }

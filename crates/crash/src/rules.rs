@@ -107,6 +107,8 @@ pub struct Terms {
     pub tree_log: bool,
     /// Bytes of a page of a file, which gets its block as a whole: the block size of the volume.
     pub page_bytes: u64,
+    /// An allocation extends a file in pieces, and a cut may leave it after any of them (Linux).
+    pub pieces: bool,
 }
 
 impl Terms {
@@ -128,6 +130,7 @@ impl Terms {
             by_inode: matches!(config.stack.scheme, Scheme::F2fs(s) if s.journal().is_some()),
             tree_log: false,
             page_bytes: (config.stack.block_bytes).map_or(BLOCK_BYTES as u64, u64::from),
+            pieces: false,
         }
     }
 
@@ -156,6 +159,7 @@ impl Terms {
                 by_inode: false,
                 tree_log: false,
                 page_bytes: BLOCK_BYTES as u64,
+                pieces: false,
             })
         });
         each.into_iter().flatten().collect()
@@ -357,7 +361,7 @@ pub static UNSYNCED: &[Unsynced] = &[
     },
     Unsynced {
         operation: "truncate, fallocate",
-        leaves: "the size is the old or the new one, in order with operations on names; an allocation may grow it piece by piece. Under \
+        leaves: "the size is the old or the new one, in order with operations on names. Under \
                  the old size, the page in which a truncation ends may read as zeros from there on already. What was cut off does not \
                  come back when the file grows again: it reads as zeros. An allocated range reads as zeros",
         rules: &["O3", "O4"],
@@ -506,6 +510,7 @@ mod tests {
             by_inode: false,
             tree_log: false,
             page_bytes: BLOCK_BYTES as u64,
+            pieces: false,
             journaled: true,
             data,
             garbles,
@@ -519,6 +524,7 @@ mod tests {
         let by_inode = Terms {
             by_inode: true,
             page_bytes: BLOCK_BYTES as u64,
+            pieces: false,
             ..ordered
         };
         for (terms, names) in [(ordered, Cover::Everything), (by_inode, Cover::Inode)] {

@@ -437,7 +437,7 @@ impl Task {
                 None
             }
             Ok(Outcome::Wrote(len)) => full::shortened(&op, len),
-            Err(e) if self.full && full::may_be_refused(&op, &e) => self.what_was_done(&op)?,
+            Err(e) if self.full && full::may_be_refused(&op, &e) => Some(full::NOTHING),
             Err(e) => {
                 let what = format!("task {}: `{op}` failed: {e}", self.number);
                 return Err(CrashError::Check(what));
@@ -458,15 +458,6 @@ impl Task {
             }
         });
         Ok(())
-    }
-
-    /// What a refused operation has done: nothing, or for `fallocate` the front of its range.
-    fn what_was_done(&self, op: &Op) -> Result<Option<Op>, CrashError> {
-        let Op::Fallocate { path, .. } = op else {
-            return Ok(Some(full::NOTHING));
-        };
-        let size = self.vfs.stat(self.path(path))?.size;
-        Ok(Some(full::front_of(op, size)))
     }
 
     fn carry_out(&mut self, op: &Op) -> FsResult<Outcome> {

@@ -347,6 +347,59 @@ fn a_damaged_superblock_is_a_finding_and_recovery_says_what_it_does() {
     assert!(text.contains("E101 superblock (block 0)"), "{text}");
 }
 
+/// The size of a block decides where everything else lies. With a wrong checksum of the superblock
+/// it is mended from a backup; with a right one every command gets the right result or says what is
+/// wrong.
+#[test]
+fn a_flipped_block_size_is_mended_or_named() {
+    const BLOCK_SIZE: std::ops::Range<usize> = 0x18..0x1C;
+    const CHECKSUM: usize = 0x3FC;
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    let before = fs::read(&image).unwrap();
+    let listing = run(&["ls"], &image);
+    for bit in [0, 1, 2, 3, 4, 5, 7, 8, 16, 31] {
+        for fixed in [false, true] {
+            let mut sb = before[1024..2048].to_vec();
+            let size = u32::from_le_bytes(sb[BLOCK_SIZE].try_into().unwrap());
+            sb[BLOCK_SIZE].copy_from_slice(&(size ^ 1 << bit).to_le_bytes());
+            if fixed {
+                let sum = base::checksum::crc32c(!0, &sb[..CHECKSUM]);
+                sb[CHECKSUM..].copy_from_slice(&sum.to_le_bytes());
+            }
+            fs::write(&image, &before).unwrap();
+            let file = File::options().write(true).open(&image).unwrap();
+            file.write_all_at(&sb, 1024).unwrap();
+            let what = format!("bit {bit}, fixed {fixed}");
+            let (code, said) = fsck(&["-n"], &image);
+            assert!(
+                code == 4 && said.contains("superblock"),
+                "{what}: {code}, {said}"
+            );
+            for command in [
+                &["ls"][..],
+                &["info"],
+                &["dump", "journal"],
+                &["dump", "inode", "2"],
+                &["recover", "--dry-run"],
+            ] {
+                let (what_of, rest) = command.split_at(command.len().min(2));
+                let mut program = crate::program::command();
+                let program = program.args(what_of).arg(&image).args(rest);
+                let out = program.output().unwrap();
+                let (code, said) = (out.status.code().unwrap_or(-1), said(&out));
+                let named = code == 1 && said.contains("superblock");
+                assert!(code == 0 || named, "{what}, {command:?}: {code}, {said}");
+            }
+            if !fixed {
+                told(fsck(&["-p"], &image), 1, "damaged superblock written anew");
+                assert_eq!(fsck(&["-n"], &image).0, 0, "{what}");
+                assert_eq!(run(&["ls"], &image), listing, "{what}");
+            }
+        }
+    }
+}
+
 /// Fields that e2fsck recounts do not make a volume one that cannot be judged.
 #[test]
 fn wrong_totals_of_the_superblock_are_damage() {

@@ -33,3 +33,4 @@ mod serve;
 mod store;
 mod tools;
 mod uring;
+mod without_ring;

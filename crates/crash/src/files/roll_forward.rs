@@ -350,6 +350,7 @@ mod tests {
                 by_inode: false,
                 tree_log: false,
                 page_bytes: 4096,
+                pieces: false,
             };
             let task = task(ops.into_iter().map(op).collect(), terms, under_way);
             let made = &task.log.made;

@@ -20,6 +20,7 @@ const STRICT: Terms = Terms {
     by_inode: false,
     tree_log: false,
     page_bytes: 4096,
+    pieces: false,
 };
 const GARBLES: Terms = Terms {
     garbles: true,

@@ -15,6 +15,7 @@ mod casefold;
 
 mod databases;
 mod ends;
+mod f2fs;
 mod full;
 mod large_blocks;
 pub mod place;

@@ -2,7 +2,8 @@
 //!
 //! Where Linux promises less than our own file systems keep, the terms say so: its ext4 and F2FS
 //! write nothing when a directory is synced that has not changed since the last commit, whatever
-//! was changed elsewhere ([`Terms::by_inode`]).
+//! was changed elsewhere ([`Terms::by_inode`]), and an allocation extends a file with each run of
+//! blocks that it finds ([`Terms::pieces`]).
 //!
 //! XFS logs metadata in the order of the operations, and an fsync forces the log as far as the
 //! inode needs. A block that is allocated is unwritten until its data are there, and a size grows
@@ -48,6 +49,7 @@ pub(super) fn terms(fs: &str, options: &str, image: &Image) -> Option<Terms> {
         by_inode: true,
         tree_log: false,
         page_bytes: base::BLOCK_BYTES as u64,
+        pieces: true,
     };
     match fs {
         "ext4" | "ext3" => {
