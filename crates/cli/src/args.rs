@@ -34,6 +34,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+/// Features that `varve mkfs -O` may name.
+const FEATURES: [&str; 3] = ["bigalloc", "fast_commit", "casefold"];
+
 /// Journaling on flash storage: compare schemes, trust them, use them.
 #[derive(Parser)]
 #[command(name = "varve", version, propagate_version = true)]
@@ -600,12 +603,13 @@ pub struct MkfsArgs {
     /// a block, up to 1M, as 64k.
     #[arg(short = 'C', long, value_name = "BYTES", value_parser = size::block)]
     pub cluster_size: Option<u32>,
-    /// Of ext4: a feature beside the usual ones. `bigalloc`: clusters, of 16 blocks unless -C says
-    /// otherwise.
-    #[arg(short = 'O', value_name = "FEATURE", value_parser = ["bigalloc"])]
-    pub feature: Option<String>,
+    /// Features beside the usual ones, separated by commas, as of mke2fs. Of ext4: `bigalloc`
+    /// (clusters, of 16 blocks unless -C says otherwise), `fast_commit` (an area for fast commits
+    /// in the journal) and `casefold`; of ext3: `fast_commit`; of F2FS: `casefold`.
+    #[arg(short = 'O', value_name = "FEATURES", value_delimiter = ',', value_parser = FEATURES)]
+    pub features: Vec<String>,
     /// Of ext4 and F2FS: `chattr +F` can make an empty directory compare names without regard to
-    /// case (feature casefold).
+    /// case (feature casefold); the same as `-O casefold`.
     #[arg(long)]
     pub casefold: bool,
     /// Size of the file, MiB, or with k, M, G or T: 512M [default: as it is].

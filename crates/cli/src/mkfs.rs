@@ -6,8 +6,8 @@ use crate::fsck::open;
 use crate::out::{self, say, say_json};
 use crate::size;
 use rig::mkfs::{
-    F2fsJournal, F2fsMade, F2fsOptions, JournalSize, Kind, LogDevice, MakeError, MkfsOptions, make,
-    make_f2fs,
+    F2fsJournal, F2fsMade, F2fsOptions, FastCommitArea, JournalSize, Kind, LogDevice, MakeError,
+    MkfsOptions, make, make_f2fs,
 };
 use rig::{Fs, HostFile, HostOptions};
 use serde_json::json;
@@ -74,6 +74,7 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
             "image": out::path(&args.image), "fs": fs.to_string(),
             "blocks": made.blocks, "block_bytes": made.block_bytes, "inodes": made.inodes(),
             "journal_blocks": log.as_ref().map_or(u64::from(made.journal_blocks), |(_, log)| log.blocks()),
+            "fast_commit_blocks": made.fast_commit_blocks,
             "journal_device": log.as_ref().map(|(path, _)| out::path(path)),
         }));
     }
@@ -83,7 +84,10 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
             format!("a journal of {} blocks on {}", log.blocks(), path.display())
         }
         0 => "no journal".into(),
-        blocks => format!("a journal of {blocks} blocks"),
+        blocks => match made.fast_commit_blocks {
+            0 => format!("a journal of {blocks} blocks"),
+            area => format!("a journal of {blocks} blocks, {area} of them for fast commits"),
+        },
     };
     let clusters = match made.cluster_blocks {
         1 => String::new(),
@@ -153,14 +157,17 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
             "-I is for ext4 and ext3: an inode of F2FS is a block",
         ));
     }
-    if args.cluster_size.is_some() || args.feature.is_some() {
+    if args.cluster_size.is_some() || has(args, "bigalloc") {
         return Err(usage("clusters (-C, -O bigalloc) are for ext4"));
+    }
+    if has(args, "fast_commit") {
+        return Err(usage("-O fast_commit is for ext4 and ext3"));
     }
     let (uuid, _, secs) = identity(args.seed)?;
     let time = rig::WallTime { secs, nanos: 0 };
     let mut options = F2fsOptions::new(size, uuid, time);
     options.label.clone_from(&args.label);
-    options.casefold = args.casefold;
+    options.casefold = folds(args);
     options.journal = f2fs_journal(args)?;
     rig::mkfs::f2fs_plan(&options).map_err(usage)?;
     let (file, zeros) = file(&args.image, args.force, size)?;
@@ -217,15 +224,17 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
     options.block_bytes = args.block_size;
     options.blocks_per_group = args.blocks_per_group;
     options.inode_bytes = args.inode_size.unwrap_or(options.inode_bytes);
-    if args.casefold && fs != Fs::Ext4 {
+    if folds(args) && fs != Fs::Ext4 {
         return Err(usage("--casefold is for ext4 and F2FS"));
     }
-    options.casefold = args.casefold;
-    options.cluster_bytes = match (args.cluster_size, &args.feature) {
-        (Some(bytes), _) => Some(bytes),
-        (None, Some(_)) => Some(options.block_bytes.saturating_mul(CLUSTER_BLOCKS)),
-        (None, None) => None,
+    options.casefold = folds(args);
+    options.cluster_bytes = match args.cluster_size {
+        None if has(args, "bigalloc") => Some(options.block_bytes.saturating_mul(CLUSTER_BLOCKS)),
+        given => given,
     };
+    if has(args, "fast_commit") {
+        options.fast_commits = fast_commits(args)?;
+    }
     options.label.clone_from(&args.label);
     options.journal = match args.journal {
         _ if args.no_journal => JournalSize::None,
@@ -236,6 +245,32 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
         }
     };
     Ok(options)
+}
+
+/// True if `-O` names the feature.
+fn has(args: &MkfsArgs, feature: &str) -> bool {
+    args.features.iter().any(|named| named == feature)
+}
+
+/// True if names may fold.
+fn folds(args: &MkfsArgs) -> bool {
+    args.casefold || has(args, "casefold")
+}
+
+/// What `-O fast_commit` asks for. The area is a part of a journal inside of the volume, because no
+/// scheme writes fast commits to another one.
+fn fast_commits(args: &MkfsArgs) -> Result<FastCommitArea, Failure> {
+    if args.no_journal {
+        return Err(usage(
+            "-O fast_commit wants a journal: leave --no-journal out",
+        ));
+    }
+    if args.journal_device.is_some() {
+        return Err(usage(
+            "-O fast_commit wants the journal inside of the volume: fast commits are not written to a journal on a device of its own",
+        ));
+    }
+    Ok(FastCommitArea::Feature)
 }
 
 /// UUID, hash seed and time of creation.

@@ -6,7 +6,7 @@ use block::Scheduler;
 use blockdev::Model;
 use ctrl::{AnyModel, Media, Profile};
 use ext4::DataMode;
-use ext4::mkfs::{self, JournalSize, MkfsError, MkfsOptions};
+use ext4::mkfs::{self, FastCommitArea, JournalSize, MkfsError, MkfsOptions};
 use f2fs::mkfs::JournalSize as F2fsJournal;
 use journal::Preset;
 use serde::{Deserialize, Serialize};
@@ -399,7 +399,10 @@ impl Config {
         options.casefold = self.casefold;
         options.blocks_per_group = self.blocks_per_group;
         options.inode_bytes = self.inode_bytes.unwrap_or(options.inode_bytes);
-        options.fast_commits = self.scheme.journal().is_some_and(|s| s.is_fast());
+        options.fast_commits = match self.scheme.journal() {
+            Some(scheme) if scheme.is_fast() => FastCommitArea::Room,
+            _ => FastCommitArea::None,
+        };
         options.journal = match (self.scheme.journal(), self.journal_blocks) {
             (None, _) => JournalSize::None,
             (_, Some(blocks)) => JournalSize::Blocks(blocks),

@@ -3,7 +3,9 @@
 use block::Queue;
 use blockdev::{BlockDevice, DevError, HostError, HostFile};
 use ext4::mkfs::{DeviceContent, plan};
-pub use ext4::mkfs::{Geometry, JournalSize, Kind, LogDevice, MkfsError, MkfsOptions};
+pub use ext4::mkfs::{
+    FastCommitArea, Geometry, JournalSize, Kind, LogDevice, MkfsError, MkfsOptions,
+};
 pub use f2fs::mkfs::{JournalSize as F2fsJournal, Options as F2fsOptions, plan as f2fs_plan};
 use std::sync::Arc;
 use thiserror::Error;

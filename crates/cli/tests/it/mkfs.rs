@@ -37,6 +37,58 @@ fn each_kind_in_each_block_size_is_clean_and_comes_again() {
     }
 }
 
+/// `-O` as of mke2fs: one feature or several, each on the file systems that have it.
+#[test]
+fn features_are_named_as_of_mke2fs() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let make = |more: &[&str]| {
+        let words = ["mkfs", "--force", "--size", "64"];
+        varve(&[&words[..], more].concat(), &image)
+    };
+    told(
+        make(&["-O", "fast_commit"]),
+        0,
+        "16 of them for fast commits",
+    );
+    e2fsck(&image);
+    match tool("dumpe2fs").arg("-h").arg(&image).output() {
+        Ok(out) => {
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            let area = text.lines().find(|l| l.starts_with("Fast commit length:"));
+            assert!(area.is_some_and(|l| l.ends_with(" 16")), "{text}");
+        }
+        Err(e) => eprintln!("skipped: no dumpe2fs: {e}"),
+    }
+    let (code, said) = make(&["-O", "fast_commit,casefold", "--json"]);
+    let made: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &made["fast_commit_blocks"]), (0, &16.into()));
+    e2fsck(&image);
+    told(varve(&["info"], &image), 0, "casefold");
+    told(
+        make(&["--fs", "ext3", "-O", "fast_commit"]),
+        0,
+        "fast commits",
+    );
+    told(make(&["--fs", "f2fs", "-O", "casefold"]), 0, "f2fs");
+    for (more, why) in [
+        (
+            &["-O", "fast_commit", "--no-journal"][..],
+            "wants a journal",
+        ),
+        (
+            &["-O", "fast_commit", "--journal-device", "/nowhere/log"],
+            "inside of the volume",
+        ),
+        (&["--fs", "f2fs", "-O", "fast_commit"], "ext4 and ext3"),
+        (&["--fs", "f2fs", "-O", "bigalloc"], "are for ext4"),
+        (&["--fs", "ext3", "-O", "casefold"], "ext4 and F2FS"),
+        (&["-O", "quota"], "bigalloc, fast_commit, casefold"),
+    ] {
+        told(make(more), 2, why);
+    }
+}
+
 /// A volume with its journal on a device of its own, both made by one command, and used.
 #[test]
 fn a_journal_device() {

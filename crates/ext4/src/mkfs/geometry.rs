@@ -1,7 +1,7 @@
 //! Computes the sizes and counts of a new volume, by the rules of mke2fs.
 
 use super::options::CLUSTER_BYTES_MAX;
-use super::{JournalSize, Kind, MkfsError, MkfsOptions};
+use super::{FastCommitArea, JournalSize, Kind, MkfsError, MkfsOptions};
 use base::{BLOCK_BYTES, BlockSize};
 use ondisk::ext4::{INODE_BYTES_OLD, INODE_EXTRA_BYTES_DEFAULT};
 
@@ -58,6 +58,8 @@ pub struct Geometry {
     pub reserved_blocks: u64,
     /// Blocks of the journal inside of the volume; 0 is none.
     pub journal_blocks: u32,
+    /// Those of `journal_blocks` that the superblock of the log names as the area of fast commits.
+    pub fast_commit_blocks: u32,
 }
 
 impl Geometry {
@@ -109,8 +111,16 @@ impl Geometry {
         };
         let mut g = Geometry::with_groups(options, asked, ratio)?;
         g.journal_blocks = g.journal(options)?;
-        if options.fast_commits && g.journal_blocks > 0 {
-            g.journal_blocks += (g.journal_blocks / 64).clamp(16, 256);
+        if g.journal_blocks > 0 {
+            let room = match options.fast_commits {
+                FastCommitArea::None => 0,
+                FastCommitArea::Room => (g.journal_blocks / 64).clamp(16, 256),
+                FastCommitArea::Feature => default_journal_blocks(g.blocks) / 64,
+            };
+            g.journal_blocks += room;
+            if options.fast_commits == FastCommitArea::Feature {
+                g.fast_commit_blocks = room;
+            }
         }
         Ok(g)
     }
@@ -203,6 +213,7 @@ impl Geometry {
             reserved_desc_blocks: 0,
             reserved_blocks: 0,
             journal_blocks: 0,
+            fast_commit_blocks: 0,
         };
         let in_groups = blocks.saturating_sub(g.first_block());
         g.groups = in_groups.div_ceil(u64::from(blocks_per_group)) as u32;

@@ -4,7 +4,7 @@ use super::geometry::{FIRST_INO, Geometry, LOG_FLEX_GROUPS};
 use super::layout::Layout;
 use super::pointers::PointerMap;
 use super::resize::{resize_block_count, resize_blocks, resize_bytes};
-use super::{JournalSize, Kind, MkfsOptions, Plan};
+use super::{FastCommitArea, JournalSize, Kind, MkfsOptions, Plan};
 use base::bytes::{get_le32, is_zero, put_le32};
 use base::{BlockNo, Ino};
 use ondisk::Folding;
@@ -69,7 +69,11 @@ fn superblock(options: &MkfsOptions, g: &Geometry, layout: &Layout) -> Superbloc
         true => Compat::NONE,
         false => Compat::RESIZE_INODE,
     };
-    sb.set_compat(Compat::EXT_ATTR | resize | Compat::DIR_INDEX | journal);
+    let fast = match options.fast_commits {
+        FastCommitArea::Feature => Compat::FAST_COMMIT,
+        FastCommitArea::None | FastCommitArea::Room => Compat::NONE,
+    };
+    sb.set_compat(Compat::EXT_ATTR | resize | Compat::DIR_INDEX | journal | fast);
     sb.set_incompat(Incompat::FILETYPE);
     sb.set_ro_compat(RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE);
     if g.kind == Kind::Ext4 {
@@ -243,7 +247,9 @@ impl Image<'_> {
         self.put_inode(sb, JOURNAL_INO, inode);
 
         let uuid = self.options.uuid;
-        let log = jbd2::Superblock::new(self.g.block_bytes, self.g.journal_blocks, uuid);
+        let mut log = jbd2::Superblock::new(self.g.block_bytes, self.g.journal_blocks, uuid);
+        // As mke2fs leaves it: the log has no feature of fast commits before it is used.
+        log.set_fast_commit_blocks(self.g.fast_commit_blocks);
         let mut block = self.g.empty();
         log.encode(&mut block);
         self.blocks.insert(self.layout.journal[0].0, block);

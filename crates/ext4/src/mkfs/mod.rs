@@ -35,7 +35,7 @@ mod write;
 pub use geometry::Geometry;
 pub(crate) use geometry::common_shapes;
 pub use log_device::LogDevice;
-pub use options::{CLUSTER_BYTES_MAX, JournalSize, Kind, MkfsError, MkfsOptions};
+pub use options::{CLUSTER_BYTES_MAX, FastCommitArea, JournalSize, Kind, MkfsError, MkfsOptions};
 pub use write::{DeviceContent, Plan};
 
 /// Plans a volume.

@@ -45,9 +45,8 @@ pub struct MkfsOptions {
     pub hash_seed: [u8; 16],
     /// The journal.
     pub journal: JournalSize,
-    /// The journal gets blocks for fast commits besides, as with `mke2fs -O fast_commit`: a 64th of
-    /// its own, from 16 to 256. The feature is set by a mount that writes some.
-    pub fast_commits: bool,
+    /// Blocks of the journal for fast commits.
+    pub fast_commits: FastCommitArea,
     /// Directories may compare names without regard to case, as with `mke2fs -O casefold`: feature
     /// `casefold` with encoding `utf8-12.1`, not strict. None does until `chattr +F`.
     pub casefold: bool,
@@ -77,7 +76,7 @@ impl MkfsOptions {
             uuid,
             hash_seed,
             journal: JournalSize::Default,
-            fast_commits: false,
+            fast_commits: FastCommitArea::None,
             casefold: false,
             inode_ratio: None,
             reserved_percent: 5,
@@ -98,6 +97,21 @@ pub enum JournalSize {
     External([u8; 16]),
     /// No journal.
     None,
+}
+
+/// Blocks that a journal inside of the volume gets for fast commits, besides its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FastCommitArea {
+    /// None. A mount that writes fast commits takes a part of the journal.
+    #[default]
+    None,
+    /// A 64th of the journal, from 16 to 256 blocks. Nothing on the volume tells of them: the first
+    /// mount that writes fast commits takes them and sets the feature.
+    Room,
+    /// As with `mke2fs -O fast_commit` (1.47): the feature `fast_commit` is set, and the superblock
+    /// of the log names the number of blocks (`s_num_fc_blks`): a 64th of the journal that is the
+    /// default for such a volume, whatever size this one has.
+    Feature,
 }
 
 /// Why a volume cannot be made.

@@ -2,6 +2,7 @@
 //! missing.
 
 mod ext3;
+mod fast_commit;
 
 use super::*;
 use base::bytes::get_le64;

@@ -17,6 +17,7 @@ mod files;
 mod fsck;
 mod full_disk;
 mod full_writers;
+mod group_commits;
 mod held_data;
 mod hostile;
 mod hostile_images;

@@ -243,6 +243,12 @@ It is about ext4; F2FS stands in a table of its own, and [f2fsj.md](f2fsj.md#whe
 A card that is none of these can be measured ([My card](my-card.md)); then `varve compare --device ./card.toml` decides.
 ";
 
+/// The last sentence of "In short".
+const FIRST_A_MOUNT: &str = "\
+- **Before e2fsck sees a log with fast commits, mount the volume once or run `varve recover`.** e2fsck 1.47 may otherwise lose the full commit, the fast commits behind it, or the whole volume
+  ([what others lose](../results/fast-commit.md#what-it-risks)). A boot script that runs e2fsck first does just that.
+";
+
 const TOOLS: &str = "
 ## Before speed
 
@@ -267,6 +273,7 @@ pub fn page(plan: &Plan, outcomes: &Outcomes) -> Result<String, PaperError> {
     for rule in rules(&measured) {
         line(&mut text, &format!("- {rule}"));
     }
+    text.push_str(FIRST_A_MOUNT);
     text.push_str(TOOLS);
     text.push_str("\n## By use\n\n");
     for n in 0..USES.len() {

@@ -25,7 +25,7 @@ fn images_are_made_listed_and_recovered() {
     assert_eq!(
         made,
         json!({"image": "a.img", "fs": "ext4", "blocks": 4096, "block_bytes": 4096,
-            "inodes": 4096, "journal_blocks": 1024, "journal_device": null})
+            "inodes": 4096, "journal_blocks": 1024, "fast_commit_blocks": 0, "journal_device": null})
     );
     let (_, made) = document(dir, "mkfs f.img --fs f2fs --size 64M --json");
     assert_eq!(

@@ -5,7 +5,7 @@ use super::{made, options_of};
 use block::{Caps, RemapCaps};
 use blockdev::{Image, Ram};
 use std::sync::Arc;
-use varve_ext4::mkfs::{JournalSize, MkfsOptions};
+use varve_ext4::mkfs::{FastCommitArea, JournalSize, MkfsOptions};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -48,7 +48,10 @@ pub fn new_ram(bytes: u64) -> Arc<Ram> {
 pub fn new_volume_for(options: &str, mib: u64) -> Image {
     let options = MkfsOptions {
         journal: JournalSize::Blocks(1024),
-        fast_commits: options.contains("fast-commit"),
+        fast_commits: match options.contains("fast-commit") {
+            true => FastCommitArea::Room,
+            false => FastCommitArea::None,
+        },
         ..options_of(mib)
     };
     made(&options).blocks().into_iter().collect()

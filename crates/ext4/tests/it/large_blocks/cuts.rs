@@ -6,7 +6,7 @@ use super::SIZES;
 use crate::common::{made, options_of};
 use crate::data_path::{MIB, Tear, explore_from, judge};
 use blockdev::Image;
-use varve_ext4::mkfs::{JournalSize, MkfsOptions};
+use varve_ext4::mkfs::{FastCommitArea, JournalSize, MkfsOptions};
 
 /// MiB of these volumes.
 const MIB_EACH: u64 = 144;
@@ -18,7 +18,10 @@ fn volume(block_bytes: u32, options: &str) -> Image {
         block_bytes,
         blocks_per_group: Some((128 << 20) / block_bytes),
         journal: JournalSize::Blocks(1024),
-        fast_commits: options.contains("fast-commit"),
+        fast_commits: match options.contains("fast-commit") {
+            true => FastCommitArea::Room,
+            false => FastCommitArea::None,
+        },
         ..options_of(MIB_EACH)
     };
     made(&options).blocks().into_iter().collect()
