@@ -24,7 +24,7 @@ base::words! {
         /// Coalition block: the modified bytes of all metadata of a transaction.
         Coalition => "coalition",
         /// Block of a fast commit.
-        FastCommit => "journal-fast-commit",
+        FastCommit => "journal_fast_commit",
         /// Metadata at its home address (checkpoint, recovery, or a file system without journal).
         Home => "home",
         /// A block of directory entries of F2FS.

@@ -176,6 +176,9 @@ pub fn run(args: &RunArgs, what: &What, shelf: Option<&Shelf>) -> Result<(), Fai
         for answer in report::verdict::answers(runs) {
             say(&format!("{} {}\n", answer.asked, answer.answer))?;
         }
+        for note in report::notes::told(runs) {
+            say(&format!("note: {note}\n"))?;
+        }
         let timing = runs.first().map_or("", |r| r.timing.as_str());
         let scheduler = configs.first().and_then(|c| c.stack.scheduler);
         let page = out.path().join("index.html");

@@ -13,7 +13,8 @@ This page tells, for each call that a program makes, what a power cut after it m
 `varve crash` judges each state after a cut by the same tables (`crates/crash/src/rules.rs`). The page is made from them: a test
 (`crates/crash/tests/it/guarantees.rs`) fails where they differ, and `VARVE_BLESS=1` writes the page anew.
 
-*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `emmc-paper`, `adaptive`, `fast-commit`, `jftl` and `jftl-paper` of ext4 and ext3, and
+*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `emmc-paper`, `adaptive`, `fast-commit`,
+`fast-commit+adaptive`, `jftl` and `jftl-paper` of ext4 and ext3, and
 `f2fsj` of F2FS: they differ in what a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read. The oracle
 judges `none` by the rules of `data=ordered`, and has to find damage there: an oracle that finds none is blind. F2FS with checkpoints has [rules of its own](#f2fs).
 The device must keep its own promises, and must not damage what is not being written (eMMC: `WR_REL_SET`); on a device that does, no journal helps.

@@ -26,7 +26,10 @@
 //!   the rest is fast-W10.
 
 mod judge;
+mod mistakes;
 mod names;
+
+pub(crate) use mistakes::with_room;
 
 use crate::dir;
 use crate::extent::{Aim, STEP_CREDITS, Step};
@@ -36,7 +39,8 @@ use crate::{Ext4, fault};
 use base::{BlockNo, Bytes, Ino};
 use block::Queue;
 use fscore::{FileKind, FsError, FsResult};
-use journal::{FastBug, Journal};
+use journal::Journal;
+use mistakes::Mistakes;
 use names::{Change, Names};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, ExtentNode, FastCommitTag, InodeFlags, Superblock};
@@ -146,13 +150,25 @@ pub(crate) fn replay(
     queue: &Arc<Queue>,
     sb: &Superblock,
     options: &MountOptions,
-    (tags, ending): (Vec<FastCommitTag>, Ending),
+    row: (Vec<FastCommitTag>, Ending),
 ) -> FsResult<Vec<(BlockNo, Bytes)>> {
-    let makes = |bug| options.scheme.is_some_and(|s| s.recovers_with(bug));
-    let mistakes = Mistakes {
-        old_attributes: makes(FastBug::OldAttributes),
-        new_directory: makes(FastBug::NewDirectory),
-    };
+    Ok(replayed(queue, sb, options, row)?.images)
+}
+
+/// What a replay has done.
+struct Replayed {
+    images: Vec<(BlockNo, Bytes)>,
+    /// A directory has become larger; looked at only for [`Mistakes::full_directory`].
+    directory_grew: bool,
+}
+
+fn replayed(
+    queue: &Arc<Queue>,
+    sb: &Superblock,
+    options: &MountOptions,
+    (tags, ending): (Vec<FastCommitTag>, Ending),
+) -> FsResult<Replayed> {
+    let mistakes = Mistakes::of(options);
     let mut options = options.clone();
     (options.scheme, options.read_only, options.discard) = (None, false, false);
     options.writeback_expire = None;
@@ -170,15 +186,21 @@ pub(crate) fn replay(
         .and_then(|()| replay.check_targets())
         .and_then(|()| replay.carry_out());
     let images = fs.journal.unwritten();
-    let done = done.and_then(|()| match mistakes.new_directory {
-        true => Ok(()),
-        false => replay.judge(&images),
+    let done = done.and_then(|()| {
+        if !mistakes.leave_faults() {
+            replay.judge(&images)?;
+        }
+        Ok(mistakes.full_directory && replay.directory_grew()?)
     });
     // Nothing of this file system goes home from here.
     fs.journal
         .abort("fast commits: the journal goes on with it");
     let _ = fs.journal.stop();
-    done.map(|()| images).map_err(|e| match e {
+    let replayed = |directory_grew| Replayed {
+        images,
+        directory_grew,
+    };
+    done.map(replayed).map_err(|e| match e {
         // The errno of a full volume or a missing entry would mean nothing to the caller that
         // mounts.
         FsError::Posix(errno) => wrong(format!("{errno}")),
@@ -199,13 +221,6 @@ struct Replay<'a> {
     names: Names,
     mistakes: Mistakes,
     ending: Ending,
-}
-
-/// What the replay of others does wrong; all false but in an experiment ([`FastBug`]).
-#[derive(Clone, Copy)]
-struct Mistakes {
-    old_attributes: bool,
-    new_directory: bool,
 }
 
 impl Replay<'_> {
@@ -470,7 +485,8 @@ impl Replay<'_> {
             ExtentNode::inline_root().encode(inode.block_area_mut());
         }
         if old.is_none() || target.moved {
-            let attributes = u64::from(inode.xattr_block().0 != 0);
+            let counts = !self.mistakes.attribute_block;
+            let attributes = u64::from(counts && inode.xattr_block().0 != 0);
             let sectors = fs.block_size.sectors_of(attributes);
             let fits = inode.set_sectors(sectors, fs.has_huge_files(), fs.geo.block_bytes());
             debug_assert!(fits, "one block");
@@ -557,7 +573,18 @@ impl Replay<'_> {
                 _ => target.links_after(),
             };
             let links = u16::try_from(counted).expect("counted up to LINKS_MAX");
-            inode.core().disk.set_links(links);
+            let mut core = inode.core();
+            core.disk.set_links(links);
+            if let Some(old) = &target.old
+                && self.mistakes.directory_blocks
+                && target.is_dir
+            {
+                let (huge, block_bytes) = (fs.has_huge_files(), fs.geo.block_bytes());
+                let sectors = old.sectors(huge, block_bytes);
+                let fits = core.disk.set_sectors(sectors, huge, block_bytes);
+                debug_assert!(fits, "as before");
+            }
+            drop(core);
             fs.put_inode(tx, &inode)
         })
     }

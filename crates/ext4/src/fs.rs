@@ -6,7 +6,7 @@ use crate::fault;
 use crate::group::{Groups, Window};
 use crate::inode::{InodeCache, Pinned};
 use crate::longest::Longest;
-use crate::options::MountOptions;
+use crate::options::{DataMode, MountOptions};
 use crate::orphan::Orphans;
 use crate::space::{Reserve, Space};
 use base::{BlockNo, BlockSize, Bytes, Ino, Nanos, Rng, Tid, Time};
@@ -18,12 +18,21 @@ use fscore::{
 use journal::{Journal, RecoveryReport};
 use ondisk::Folding;
 use ondisk::ext4 as disk;
-use ondisk::ext4::{Compat, FsSeed, RoCompat, State, Superblock};
+use ondisk::ext4::{Compat, FsSeed, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+// Why a scheme with fast commits makes full ones on this volume (fast_record-B2, cluster-C6).
+const NO_FAST_CLUSTERS: &str = "the volume has clusters (bigalloc), so every commit is a full one";
+const NO_FAST_AREA: &str = "the journal is too small for fast commits, so every commit is a full one; 1,280 blocks are enough \
+                            (`varve mkfs --journal SIZE`, `tune2fs -J size=`)";
+const NO_FAST_DATA: &str = "data=journal puts the content of files into the log, which a fast commit cannot tell, so files that \
+                            are made, written or changed are committed in full";
+const NO_FAST_MAPS: &str = "the volume has no extents (as an ext3), by which alone a fast commit tells where blocks are, so files \
+                            that are made, written or changed are committed in full";
 
 /// A mounted ext4 file system.
 pub struct Ext4 {
@@ -82,14 +91,15 @@ impl Ext4 {
     /// What whoever mounts should know of these options on this volume; none: all is as asked for.
     pub fn remark(&self) -> Option<String> {
         let scheme = self.journal.scheme().filter(|_| !self.options.read_only)?;
-        if scheme.is_fast() && self.has_clusters() {
-            let why = "the volume has clusters (bigalloc), so every commit is a full one";
-            return Some(why.into());
-        }
-        let full = scheme.is_fast() && !self.journal.takes_fast_commits();
-        full.then(|| {
-            "the journal is too small for fast commits, so every commit is a full one; 1,280 blocks are enough (`varve mkfs --journal SIZE`, `tune2fs -J size=`)".into()
-        })
+        let why = match scheme.is_fast() {
+            false => return None,
+            true if self.has_clusters() => NO_FAST_CLUSTERS,
+            true if !self.journal.takes_fast_commits() => NO_FAST_AREA,
+            true if self.options.data == DataMode::Journal => NO_FAST_DATA,
+            true if !self.geo.incompat().has(Incompat::EXTENTS) => NO_FAST_MAPS,
+            true => return None,
+        };
+        Some(why.into())
     }
 
     /// The queue, for its statistics.

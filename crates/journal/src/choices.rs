@@ -122,10 +122,10 @@ fn word_of<T: PartialEq>(value: &T, words: Words<T>) -> &'static str {
 
 impl Choices {
     /// The keys and their values, for messages.
-    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|emmc-paper|adaptive|jftl|jftl-paper|fast-commit|none, \
+    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|emmc-paper|adaptive|jftl|jftl-paper|fast-commit|fast-commit+adaptive|none, \
                               record=full|fast|coalition, order=flush-end|flush-ahead|adaptive, \
                               home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|if-more|off; \
-                              in simulations bug=full-area|xattr|new-directory|no-clear|unseen-commit, bug-in=both|writer|recovery";
+                              in simulations bug=full-area|xattr|new-directory|xattr-block|full-directory|directory-blocks|empty-log|no-clear|unseen-commit|missed-actions, bug-in=both|writer|recovery";
 
     /// Takes one choice; false if `key` is none of the keys of a scheme.
     ///
@@ -210,14 +210,21 @@ impl Choices {
             Some(_) if !scheme.is_fast() => refuse(
                 "bug= is a mistake of fast commits; choose record=fast (fast-commit), or leave it out",
             ),
-            Some(bug @ (FastBug::NoClear | FastBug::MissedActions)) if side == BugIn::Recovery => {
+            Some(bug @ (FastBug::EmptyLog | FastBug::NoClear | FastBug::MissedActions))
+                if side == BugIn::Recovery =>
+            {
                 let bug = bug.word();
                 refuse(&format!(
                     "bug={bug} is a mistake of whoever writes; leave bug-in= out"
                 ))
             }
-            Some(FastBug::UnseenCommit) if side == BugIn::Writer => {
-                refuse("bug=unseen-commit is a mistake of recovery; leave bug-in= out")
+            Some(
+                bug @ (FastBug::UnseenCommit | FastBug::FullDirectory | FastBug::DirectoryBlocks),
+            ) if side == BugIn::Writer => {
+                let bug = bug.word();
+                refuse(&format!(
+                    "bug={bug} is a mistake of recovery; leave bug-in= out"
+                ))
             }
             Some(bug) => Ok(Some((bug, side))),
         }
@@ -366,11 +373,14 @@ mod tests {
             ("flush-ahead+home=remap", "flush-ahead+home=remap"),
             ("record=fast", "fast-commit"),
             ("fast-commit+record=full", "jbd2"),
-            ("fast-commit+adaptive", "fast-commit+order=adaptive"),
+            ("fast-commit+adaptive", "fast-commit+adaptive"),
+            ("fast-commit+order=adaptive", "fast-commit+adaptive"),
+            ("order=adaptive+record=fast", "fast-commit+adaptive"),
+            ("scheme=fast-commit+adaptive+order=flush-end", "fast-commit"),
             ("bug=xattr+record=fast", "fast-commit+bug=xattr"),
             (
                 "fast-commit+bug=full-area+adaptive+bug-in=writer",
-                "fast-commit+order=adaptive+bug=full-area+bug-in=writer",
+                "fast-commit+adaptive+bug=full-area+bug-in=writer",
             ),
             (
                 "fast-commit+bug-in=both+bug=no-clear",
@@ -459,8 +469,23 @@ mod tests {
                 "writes",
             ),
             (
+                "fast-commit+bug=empty-log+bug-in=recovery",
+                "empty-log",
+                "writes",
+            ),
+            (
                 "fast-commit+bug=unseen-commit+bug-in=writer",
                 "unseen-commit",
+                "recovery",
+            ),
+            (
+                "fast-commit+bug=full-directory+bug-in=writer",
+                "full-directory",
+                "recovery",
+            ),
+            (
+                "fast-commit+bug=directory-blocks+bug-in=writer",
+                "directory-blocks",
                 "recovery",
             ),
         ] {

@@ -109,6 +109,16 @@ base::words! {
         /// New directories are told, and recovery does not count them as links of the one above
         /// (Linux, e2fsck).
         NewDirectory => "new-directory",
+        /// Inodes with a block of attributes are told, and recovery does not count that block
+        /// (Linux; fast_record-B2).
+        AttributeBlock => "xattr-block",
+        /// Recovery ends where the directory of a name has no room for it (e2fsck).
+        FullDirectory => "full-directory",
+        /// Recovery counts no block that a directory gets for its new names (Linux).
+        DirectoryBlocks => "directory-blocks",
+        /// A fast commit is written while the superblock says that the log is empty, so that nobody
+        /// looks for it (Linux, behind a freeze; fast-W5).
+        EmptyLog => "empty-log",
         /// What lay in the area before is not cleared (fast-W11).
         NoClear => "no-clear",
         /// Recovery replays fast commits without a look at the full commit before them, which it
@@ -276,6 +286,9 @@ base::words! {
         /// The records of `jbd2`, with fast commits in between, as ext4 of Linux with the feature
         /// `fast_commit`.
         FastCommit => "fast-commit",
+        /// As `FastCommit`, with the order chosen per commit. An fsync of a directory is a fast
+        /// commit, too.
+        FastCommitAdaptive => "fast-commit+adaptive",
         /// No journal: metadata is written home directly.
         None => "none",
     }
@@ -312,6 +325,7 @@ impl Preset {
             Preset::Jftl => (Record::Full, Order::FlushEnd, SHARED),
             Preset::JftlPaper => (Record::Full, Order::FlushEnd, MOVED),
             Preset::FastCommit => (Record::Fast, Order::FlushEnd, Home::Copy),
+            Preset::FastCommitAdaptive => (Record::Fast, Order::Adaptive, Home::Copy),
             Preset::None => return None,
         };
         Some(Scheme {

@@ -28,12 +28,16 @@ pub struct Stats {
     pub parts_logged: u64,
     /// Bytes of the records in them.
     pub record_bytes: u64,
+    /// Coalitions of more than one log block: several parts, or full images beside them.
+    pub coalitions_long: u64,
     /// Revoke records logged.
     pub revokes_logged: u64,
     /// Fast commits written.
     pub fast_commits: u64,
     /// Log blocks of these fast commits.
     pub fast_blocks: u64,
+    /// Of the fast commits, those of more than one block.
+    pub fast_long: u64,
     /// Bytes of these blocks, without the zeros at the end of each.
     pub fast_bytes: u64,
     /// Fast commits that were not written, because a change could not be expressed or the area was
@@ -75,7 +79,11 @@ pub struct Stats {
 impl Stats {
     pub(crate) fn composed(&mut self, composed: &Composed) {
         let parts = composed.blocks.iter();
-        self.parts_logged += parts.filter(|(c, _)| *c == Class::Coalition).count() as u64;
+        let parts = parts.filter(|(c, _)| *c == Class::Coalition).count() as u64;
+        self.parts_logged += parts;
+        let records = composed.blocks.iter();
+        let records = records.filter(|(c, _)| *c != Class::JournalCommit).count();
+        self.coalitions_long += u64::from(parts > 0 && records > 1);
         self.record_bytes += composed.record_bytes;
     }
     pub(crate) fn logged(&mut self, logged: Logged) {

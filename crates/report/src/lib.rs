@@ -10,6 +10,7 @@ pub mod energy;
 pub mod fio;
 pub mod hdr;
 pub mod metrics;
+pub mod notes;
 pub mod over_time;
 mod page;
 pub mod plot;

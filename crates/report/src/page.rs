@@ -4,6 +4,7 @@
 mod figures;
 mod tables;
 
+use super::notes;
 use super::shell::whole;
 use crate::results::{Results, Run};
 use crate::verdict;
@@ -36,6 +37,7 @@ pub fn page(results: &Results) -> String {
         @for answer in verdict::answers(&results.runs) {
             p.verdict { b { (answer.asked) } " " (answer.answer) }
         }
+        @for note in notes::told(&results.runs) { p { b { "Note: " } (note) } }
         @if let Some(why) = &results.incomplete { p { b { "Incomplete: " (why) } } }
         p {
             "Workload " code { (workload) } " on device profile " code { (results.profile) }

@@ -100,7 +100,8 @@ pub struct Run {
     /// For a benchmark: 10^6 bytes of file content written per virtual second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mb_per_s: Option<f64>,
-    /// Remarks beside the figures: why the run ended, what of its model was ignored.
+    /// Remarks beside the figures: why the run ended, what of its model was ignored, that a scheme
+    /// with fast commits could make only full ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Fingerprint of the schedule and of every traced event.

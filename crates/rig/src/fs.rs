@@ -77,6 +77,15 @@ impl AnyFs {
         }
     }
 
+    /// What whoever mounts should know of the options on this volume: that a scheme with fast
+    /// commits can make only full ones. `None`: all is as asked for.
+    pub fn remark(&self) -> Option<String> {
+        match self {
+            AnyFs::Ext4(fs) => fs.remark(),
+            AnyFs::F2fs(_) => None,
+        }
+    }
+
     /// The F2FS, if it is one.
     pub fn f2fs(&self) -> Option<&Arc<F2fs>> {
         match self {

@@ -302,7 +302,7 @@ impl<'a> Meter<'a> {
             causes: None,
             kept,
             over_time,
-            notes: Vec::new(),
+            notes: stack.fs.remark().into_iter().collect(),
         })
     }
 }
@@ -388,7 +388,7 @@ fn measure_bench(meter: &mut Meter<'_>, spec: &BenchSpec) -> Result<Taken, RunEr
     })?;
     bench.check()?;
     taken.content_bytes = Some(bench.written().unwrap_or(spec.bytes()));
-    taken.notes = bench.notes();
+    taken.notes.extend(bench.notes());
     Ok(taken)
 }
 
@@ -465,7 +465,7 @@ struct Taken {
     /// Its commands, where wear is told by repeating them.
     kept: Option<Kept>,
     over_time: Option<OverTime>,
-    /// Remarks of the workload for the report.
+    /// Remarks of the mount and of the workload for the report.
     notes: Vec<String>,
 }
 

@@ -44,9 +44,7 @@ impl Held {
         let chosen = options::of_volume(&file, &options, rest).map_err(|e| of_image(&e))?;
         let volume = Volume::mount(&file, journal.as_ref(), chosen, options.read_only)
             .map_err(|e| of_image(&e))?;
-        if let rig::AnyFs::Ext4(fs) = &volume.fs
-            && let Some(remark) = fs.remark()
-        {
+        if let Some(remark) = volume.fs.remark() {
             tell(format!("{}: {remark}", plan.image.display()));
         }
         Ok(Held {

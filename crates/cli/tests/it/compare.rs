@@ -113,6 +113,49 @@ fn ext3_runs_beside_ext4() {
     assert_eq!(fs, ["ext4", "ext3"]);
 }
 
+/// Where a scheme with fast commits can make only full ones, the table, the page and the results
+/// say why; elsewhere they say nothing.
+#[test]
+fn fast_commits_that_cannot_be_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let both = "jbd2,fast-commit,fast-commit+adaptive";
+    for (more, whose, why) in [
+        (
+            &["--fs", "ext3", "--schemes", both][..],
+            "ext3/fast-commit, ext3/fast-commit+adaptive",
+            "no extents",
+        ),
+        (
+            &["--schemes", "jbd2,fast-commit+data=journal"],
+            "ext4/fast-commit+data=journal",
+            "data=journal",
+        ),
+    ] {
+        let output = compare(dir.path(), more);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{}", words(&output));
+        let note = said.lines().find(|line| line.starts_with("note: "));
+        let note = note.unwrap_or_else(|| panic!("no note: {said}"));
+        let begins = format!("note: {whose}: ");
+        assert!(note.starts_with(&begins) && note.contains(why), "{note}");
+        let page = fs::read_to_string(dir.path().join("index.html")).unwrap();
+        assert!(page.contains("Note: ") && page.contains(why));
+        let text = fs::read_to_string(dir.path().join("results.json")).unwrap();
+        let results: Value = serde_json::from_str(&text).unwrap();
+        for run in results["runs"].as_array().unwrap() {
+            let is_fast = run["scheme"].as_str().unwrap().starts_with("fast-commit");
+            let notes = run["notes"].as_array().map_or(0, Vec::len);
+            assert_eq!(notes, usize::from(is_fast), "{run}");
+        }
+    }
+    let output = compare(dir.path(), &["--schemes", both]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success() && !said.contains("note: "),
+        "{said}"
+    );
+}
+
 #[test]
 fn the_results_add_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -131,7 +174,7 @@ fn the_results_add_up() {
             "emmc",
             "adaptive",
             "fast-commit",
-            "fast-commit+order=adaptive",
+            "fast-commit+adaptive",
             "none"
         ]
     );

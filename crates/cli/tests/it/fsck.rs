@@ -371,10 +371,10 @@ fn a_flipped_block_size_is_mended_or_named() {
             let file = File::options().write(true).open(&image).unwrap();
             file.write_all_at(&sb, 1024).unwrap();
             let what = format!("bit {bit}, fixed {fixed}");
-            let (code, said) = fsck(&["-n"], &image);
+            let (code, judged) = fsck(&["-n"], &image);
             assert!(
-                code == 4 && said.contains("superblock"),
-                "{what}: {code}, {said}"
+                code == 4 && judged.contains("superblock"),
+                "{what}: {code}, {judged}"
             );
             for command in [
                 &["ls"][..],
@@ -387,9 +387,9 @@ fn a_flipped_block_size_is_mended_or_named() {
                 let mut program = crate::program::command();
                 let program = program.args(what_of).arg(&image).args(rest);
                 let out = program.output().unwrap();
-                let (code, said) = (out.status.code().unwrap_or(-1), said(&out));
-                let named = code == 1 && said.contains("superblock");
-                assert!(code == 0 || named, "{what}, {command:?}: {code}, {said}");
+                let (code, words) = (out.status.code().unwrap_or(-1), said(&out));
+                let named = code == 1 && words.contains("superblock");
+                assert!(code == 0 || named, "{what}, {command:?}: {code}, {words}");
             }
             if !fixed {
                 told(fsck(&["-p"], &image), 1, "damaged superblock written anew");

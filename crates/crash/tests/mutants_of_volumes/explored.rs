@@ -382,7 +382,7 @@ const CASES: &[Shows] = &[
     },
     Shows {
         mutant: Mutant::FastWithoutData,
-        scheme: "fast-commit+order=adaptive",
+        scheme: "fast-commit+adaptive",
         workload: appends,
         ..USUAL
     },

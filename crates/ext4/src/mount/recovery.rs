@@ -113,13 +113,17 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
         return Err(FsError::incompatible(what));
     }
     let replay = |tags, ending| crate::fast_commit::replay(&queue, &sb, options, (tags, ending));
-    let images = replay(found.tags.clone(), Ending::Freed)?;
-    if ahead.add(images, found.commits).is_ok() {
+    let (tags, commits) = match makes(FastBug::FullDirectory) {
+        true => crate::fast_commit::with_room(&queue, &sb, options, &found)?,
+        false => (found.tags, found.commits),
+    };
+    let images = replay(tags.clone(), Ending::Freed)?;
+    if ahead.add(images, commits).is_ok() {
         return Ok(());
     }
     // fast_commit-U5: the log has no room for that.
-    let images = replay(found.tags, Ending::Orphan)?;
-    ahead.add(images, found.commits).map_err(fault::journal)
+    let images = replay(tags, Ending::Orphan)?;
+    ahead.add(images, commits).map_err(fault::journal)
 }
 
 /// Does the steps of a mount that change nothing, on the volume that recovery will leave.

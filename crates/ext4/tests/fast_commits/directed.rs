@@ -18,7 +18,7 @@ const MIB: u64 = 24;
 /// Bytes of a volume.
 pub const BYTES: u64 = MIB << 20;
 /// Both orders in which fast commits are written.
-const MOUNTS: [&str; 2] = ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"];
+const MOUNTS: [&str; 2] = ["scheme=fast-commit", "scheme=fast-commit+adaptive"];
 
 /// A mounted volume, and what it left behind its fsyncs.
 pub struct Stage {

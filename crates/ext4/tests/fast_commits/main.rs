@@ -192,7 +192,7 @@ fn what_our_fast_commits_leave_is_what_was_synced() {
     let mut replayed = 0;
     for seed in 0..6 {
         let options = VOLUMES[seed as usize % VOLUMES.len()];
-        let mount = ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"][seed as usize % 2];
+        let mount = ["scheme=fast-commit", "scheme=fast-commit+adaptive"][seed as usize % 2];
         replayed += ours_agree((options, mount), (seed, false), 60, seed == 1);
     }
     println!("{replayed} fast commits replayed");
@@ -211,7 +211,7 @@ fn what_rare_changes_leave_is_what_was_synced() {
     let mut replayed = 0;
     for seed in from..from + number("SEEDS").unwrap_or(6) {
         let options = VOLUMES[1 + seed as usize % 3];
-        let mount = ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"][seed as usize % 2];
+        let mount = ["scheme=fast-commit", "scheme=fast-commit+adaptive"][seed as usize % 2];
         let others = seed == 1 || number("OTHERS").is_some();
         replayed += ours_agree((options, mount), (seed, true), 80, others);
     }
@@ -262,8 +262,7 @@ fn histories_of_ours_are_replayed_as_by_e2fsck() {
     for seed in 0..40 {
         let options = VOLUMES[seed as usize % VOLUMES.len()];
         let inline = options.iter().any(|o| o.contains("inline"));
-        let mount =
-            ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"][seed as usize / 4 % 2];
+        let mount = ["scheme=fast-commit", "scheme=fast-commit+adaptive"][seed as usize / 4 % 2];
         replayed += ours_agree((options, mount), (seed, false), 150, !inline);
     }
     println!("{replayed} fast commits replayed");

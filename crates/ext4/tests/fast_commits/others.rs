@@ -7,7 +7,7 @@ use crate::ours::{Left, giant_goes};
 use crate::replay::{Tree, by_e2fsck, by_us, is_synced, recovered};
 use crate::{VOLUMES, checked, have_tools};
 
-const MOUNTS: [&str; 2] = ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"];
+const MOUNTS: [&str; 2] = ["scheme=fast-commit", "scheme=fast-commit+adaptive"];
 
 /// fast_commit-U5: the last name of an open file goes that lies in more groups than the log has
 /// blocks.

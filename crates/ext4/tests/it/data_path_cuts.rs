@@ -111,12 +111,7 @@ fn fast_commits_of_one_file(options: &'static str) -> u64 {
 fn fast_commits() {
     assert_eq!(fast_commits_of_one_file("scheme=fast-commit"), 1);
     explore(440..446, 16, Tear::Blocks, "scheme=fast-commit");
-    explore(
-        446..452,
-        16,
-        Tear::Blocks,
-        "scheme=fast-commit,order=adaptive",
-    );
+    explore(446..452, 16, Tear::Blocks, "scheme=fast-commit+adaptive");
     explore(
         452..455,
         16,
@@ -151,7 +146,7 @@ fn recovery_of_what_a_dead_process_left_in_the_cache() {
     recoveries(508..509, "scheme=jftl");
     recoveries(508..509, "scheme=jftl-paper");
     recoveries(510..511, "scheme=fast-commit");
-    recoveries(511..512, "scheme=fast-commit,order=adaptive");
+    recoveries(511..512, "scheme=fast-commit+adaptive");
 }
 
 /// The process dies, the power stays on, and the log was still empty: the next mount reads what the

@@ -208,6 +208,7 @@ fn write(
     state.fast.of(tid).used += count;
     state.stats.fast_commits += 1;
     state.stats.fast_blocks += u64::from(count);
+    state.stats.fast_long += u64::from(count > 1);
     state.stats.fast_bytes += bytes as u64;
     Ok(true)
 }

@@ -109,6 +109,7 @@ fn each_kind_of_record() {
         cumulatives_logged: 1,
         blocks_unchanged: 1,
         parts_logged: 2,
+        coalitions_long: 2,
         ..stats.clone()
     };
     assert_eq!(stats, expected);

@@ -71,6 +71,8 @@ pub struct FastCommits {
     pub tags: Vec<FastCommitTag>,
     /// Fast commits.
     pub commits: u32,
+    /// How many of the tags each fast commit ends behind.
+    pub ends: Vec<usize>,
     /// Whole blocks that they take.
     pub blocks: usize,
 }
@@ -149,6 +151,7 @@ impl Scan {
                     self.done.tags.push(tag?);
                 }
                 self.done.commits += 1;
+                self.done.ends.push(self.done.tags.len());
                 self.crc = 0;
                 return Ok(true);
             }

@@ -17,7 +17,7 @@ const STOCK: [&str; 5] = [BASE, "flush-ahead", ORDERED, "fast-commit", FAST];
 /// The stock record with the order of `adaptive`.
 const ORDERED: &str = "jbd2+order=adaptive";
 /// Fast commits with that order.
-const FAST: &str = "fast-commit+order=adaptive";
+const FAST: &str = "fast-commit+adaptive";
 /// Every journaled scheme, the simplest first: among equal ones the first is named first.
 pub(super) const JOURNALED: [&str; 9] = [
     BASE,
@@ -253,7 +253,7 @@ const TOOLS: &str = "
 ## Before speed
 
 - **Another program may have to recover the volume** (Linux, e2fsck, a rescue system): take a scheme with `record=full` or `record=fast`: `jbd2`,
-  `flush-ahead`, `jbd2+order=adaptive`, `fast-commit`, `fast-commit+order=adaptive`. Fast commits are for the recovery of Linux itself (from 5.10):
+  `flush-ahead`, `jbd2+order=adaptive`, `fast-commit`, `fast-commit+adaptive`. Fast commits are for the recovery of Linux itself (from 5.10):
   e2fsck 1.47 may lose them and what lies before them ([fast-commit.md](../results/fast-commit.md#what-it-risks)). Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
   Varve, everybody reads the volume ([coalition.md](../format/coalition.md)).
 - **The card does not protect stored data** (`WR_REL_SET` off), or leaves garbage in a sector that it was writing and has no reliable writes: no scheme is safe. A cut may
@@ -423,7 +423,7 @@ fn by_card(measured: &Measured, column: usize) -> String {
 fn reproduce() -> String {
     let mut text = String::from(
         "\n## The runs\n\nColumns are device strings, rows workloads of\n\n    varve compare --scheduler none --size 128 --timers off --timing TIMING --device CARD --workload USE \\\n        \
-         --schemes jbd2,coalition,flush-ahead,emmc,coalition-paper,jbd2+order=adaptive,fast-commit,fast-commit+order=adaptive,adaptive,none\n\n| column | timing | card |\n|---|---|---|\n",
+         --schemes jbd2,coalition,flush-ahead,emmc,coalition-paper,jbd2+order=adaptive,fast-commit,fast-commit+adaptive,adaptive,none\n\n| column | timing | card |\n|---|---|---|\n",
     );
     for column in &COLUMNS {
         let device = column.card.device(column.timing);

@@ -9,7 +9,8 @@ use super::job::{Job, Outcomes, owned_of, run_of};
 use super::measure::{gain, mean, parts_us, persistence_share};
 use super::own_time::PAPER;
 use super::plan::{AHEAD, BASE, BOTH, BOTH_ALWAYS, COALITION, COALITION_ALWAYS, FIG8, FIT};
-use super::plan::{COUNTED, OTHER_CALLS, Pace, Plan, Source};
+use super::plan::{COUNTED, OTHER_CALLS, Pace, Plan, Source, marked};
+use super::plan::{FAST, FAST_ADAPTIVE, FAST_ADAPTIVE_WORDS, FAST_WORDS};
 use super::published;
 use crate::PaperError;
 use crate::beside::{group, percent, times};
@@ -20,19 +21,21 @@ use report::results::Run;
 const FIGURE: &str = "Fig 13";
 /// The schemes that are compared with the baseline, and their words in the rows: those of the
 /// paper, then ours.
-const SCHEMES: [(&str, &str); 7] = [
+const SCHEMES: [(&str, &str); 9] = [
     (COALITION, "journal coalition"),
     (AHEAD, "flush-ahead commit"),
     (BOTH, "both"),
     ("coalition", "coalition without commit blocks"),
     ("emmc", "both without commit blocks"),
     ("adaptive", "the adaptive order"),
+    (FAST, FAST_WORDS),
+    (FAST_ADAPTIVE, FAST_ADAPTIVE_WORDS),
     ("none", "no journal"),
 ];
 /// How many of them the paper has a gain of.
 const PUBLISHED: usize = 3;
 /// Everything that runs: the baseline, [`SCHEMES`], and the other reading of the paper's coalition.
-const ALL: [&str; 10] = [
+const ALL: [&str; 12] = [
     BASE,
     COALITION,
     AHEAD,
@@ -40,6 +43,8 @@ const ALL: [&str; 10] = [
     "coalition",
     "emmc",
     "adaptive",
+    FAST,
+    FAST_ADAPTIVE,
     "none",
     COALITION_ALWAYS,
     BOTH_ALWAYS,
@@ -388,7 +393,8 @@ fn means(figure: &Figure<'_>) -> Result<Vec<Row>, PaperError> {
     for (n, (scheme, words)) in SCHEMES.into_iter().enumerate() {
         let (measured, item) = (here.mean_gain(scheme, BASE), over(words));
         if n >= PUBLISHED {
-            rows.push(Row::ours(FIGURE, &item, "gain", measured).timed(figure.timing));
+            let row = Row::ours(FIGURE, &item, "gain", measured).timed(figure.timing);
+            rows.push(marked(row, scheme));
             continue;
         }
         let published = table.get(FIGURE, &item, None);
@@ -436,7 +442,7 @@ fn per_app(figure: &Figure<'_>) -> Result<Vec<Row>, PaperError> {
         let item = format!("performance of {words} over the baseline");
         for (n, source) in here.sources.iter().enumerate() {
             let row = source.ours(FIGURE, &item, "gain", here.gain(n, scheme, BASE));
-            rows.push(row.timed(figure.timing));
+            rows.push(marked(row.timed(figure.timing), scheme));
         }
     }
     Ok(rows)

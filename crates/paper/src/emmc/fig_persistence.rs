@@ -4,7 +4,8 @@
 use super::cards::{Card, FLAT, RANDOM};
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{PARTS, blocks_per_commit, decrease, mean, parts_us};
-use super::plan::{AHEAD, BASE, BOTH, COALITION, FIG8, Pace, Plan, Source};
+use super::plan::{AHEAD, BASE, BOTH, COALITION, FIG8, Pace, Plan, Source, marked};
+use super::plan::{FAST, FAST_ADAPTIVE, FAST_ADAPTIVE_WORDS, FAST_WORDS};
 use super::published;
 use crate::PaperError;
 use crate::beside::group;
@@ -13,13 +14,15 @@ use report::plot;
 use report::results::Run;
 
 const FIGURE: &str = "Fig 14";
-const SCHEMES: [(&str, &str); 6] = [
+const SCHEMES: [(&str, &str); 8] = [
     (AHEAD, "flush-ahead commit"),
     (COALITION, "journal coalition"),
     (BOTH, "both"),
     ("coalition", "coalition without commit blocks"),
     ("emmc", "both without commit blocks"),
     ("adaptive", "the adaptive order"),
+    (FAST, FAST_WORDS),
+    (FAST_ADAPTIVE, FAST_ADAPTIVE_WORDS),
 ];
 const ITEM: &str = "decrease of the data persistence time by flush-ahead commit";
 
@@ -193,13 +196,14 @@ impl<'a> Paths<'a> {
                 }
                 _ => source.ours(FIGURE, &item, "fraction", decreases[n]),
             };
-            rows.push(row.timed(timing));
+            rows.push(marked(row.timed(timing), SCHEMES[scheme].0));
         }
         let generated = self.sources.iter().zip(&decreases);
         let generated = generated.filter(|(s, _)| s.is_generated());
         let all: Vec<f64> = generated.map(|(_, d)| *d).collect();
         let item = format!("{item}, mean over the apps");
-        rows.push(Row::ours(FIGURE, &item, "fraction", mean(&all)).timed(timing));
+        let row = Row::ours(FIGURE, &item, "fraction", mean(&all)).timed(timing);
+        rows.push(marked(row, SCHEMES[scheme].0));
         Ok(rows)
     }
 

@@ -3,7 +3,7 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, ratio};
-use super::plan::{AHEAD, BASE, BOTH, COALITION, Pace, Plan, Source};
+use super::plan::{AHEAD, BASE, BOTH, COALITION, FAST, FAST_ADAPTIVE, Pace, Plan, Source, marked};
 use super::published;
 use crate::PaperError;
 use crate::{Row, Section, number};
@@ -16,7 +16,7 @@ const ITEM: &str = "difference of the energy of the whole board, absolute";
 /// Schemes compared on the whole board: the baseline and the paper's system.
 const BOARD: [&str; 2] = [BASE, BOTH];
 /// Schemes compared at the storage device.
-const DEVICE: [&str; 8] = [
+const DEVICE: [&str; 10] = [
     BASE,
     COALITION,
     AHEAD,
@@ -24,6 +24,8 @@ const DEVICE: [&str; 8] = [
     "coalition",
     "emmc",
     "adaptive",
+    FAST,
+    FAST_ADAPTIVE,
     "none",
 ];
 const ESTIMATE: &str = "estimate from a model";
@@ -235,7 +237,7 @@ fn device(
         );
         section
             .rows
-            .push(row.of(scheme).timed(timing).noted(ESTIMATE));
+            .push(marked(row.of(scheme).timed(timing).noted(ESTIMATE), scheme));
         lines.push(line(scheme, &energy, &per_1000));
     }
     let head = ["scheme"].into_iter().chain(PARTS).chain(["all"]);

@@ -9,7 +9,7 @@ use super::cards::{Card, FLAT, RANDOM, STANDARD};
 use super::job::{Job, Outcomes, owned_of, run_of};
 use super::measure::ratio;
 use super::own_time::{Of, OwnTime, PAPER, RECORDINGS};
-use super::plan::{BASE, BOTH, BOTH_ALWAYS, FIG8, Plan};
+use super::plan::{BASE, BOTH, BOTH_ALWAYS, FAST, FAST_ADAPTIVE, FIG8, Plan, marked};
 use super::published;
 use crate::PaperError;
 use crate::beside::{group, percent};
@@ -21,8 +21,9 @@ use work::workload::JournalMode;
 const FIGURE: &str = "Fig 15";
 /// The cause of which the program's own time is the experiment.
 const OWN: &str = "the program's own time";
-/// What runs in [`MODE`] beside baseline and both: the other reading of both, and ours.
-const BESIDE: [&str; 3] = [BOTH_ALWAYS, "emmc", "adaptive"];
+/// What runs in [`MODE`] beside baseline and both: the other reading of both, ours, and fast
+/// commits.
+const BESIDE: [&str; 5] = [BOTH_ALWAYS, "emmc", "adaptive", FAST, FAST_ADAPTIVE];
 const KINDS: [&str; 3] = ["insert", "update", "delete"];
 /// Own times of the program over the time of the baseline's syncs, beside none at all.
 const SHARES: [f64; 2] = [PAPER, RECORDINGS];
@@ -229,7 +230,7 @@ fn beside(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<Vec<Row>, Pa
         for scheme in BESIDE {
             let gain = ratio(of(scheme)?.ops_per_s, of(BASE)?.ops_per_s) - 1.0;
             let row = Row::ours(FIGURE, &item(kind), "gain", gain);
-            rows.push(row.of(scheme).timed(timing));
+            rows.push(marked(row.of(scheme).timed(timing), scheme));
         }
         let family: &[Card] = if timing == FIG8 { &FLAT } else { &[] };
         for card in family {

@@ -6,16 +6,24 @@
 use super::characterised;
 use super::job::{Job, Outcomes};
 use super::measure::{data_blocks, decrease, journal_ratio, ratio};
-use super::plan::{BASE, COALITION, COALITION_ALWAYS, COUNTED, FIG8, OTHER_CALLS};
-use super::plan::{Plan, Source};
+use super::plan::{BASE, COALITION, COALITION_ALWAYS, COUNTED, FAST, FAST_ADAPTIVE, FIG8};
+use super::plan::{OTHER_CALLS, Plan, Source, marked};
 use super::published;
 use crate::PaperError;
 use crate::beside::group;
 use crate::{Experiment, Published, Row, Section};
 use report::plot;
 
-/// The paper's schemes, the other reading of its coalition, and ours without any commit block.
-const SCHEMES: [&str; 4] = [BASE, COALITION, COALITION_ALWAYS, "coalition"];
+/// The paper's schemes, the other reading of its coalition, ours without any commit block, and fast
+/// commits.
+const SCHEMES: [&str; 6] = [
+    BASE,
+    COALITION,
+    COALITION_ALWAYS,
+    "coalition",
+    FAST,
+    FAST_ADAPTIVE,
+];
 const BASE_ITEM: &str = "journal block ratio, baseline";
 const COALITION_ITEM: &str = "journal block ratio, journal coalition";
 /// The ratio of all that a run wrote, whoever wrote it, in the order of the paper's schemes.
@@ -24,9 +32,11 @@ const TOTAL_ITEMS: [&str; 2] = [
     "journal blocks over journal and data blocks of the whole run, journal coalition",
 ];
 /// Items of the schemes that the paper has no ratio of, in the order of [`SCHEMES`].
-const OURS_ITEMS: [&str; 2] = [
+const OURS_ITEMS: [&str; 4] = [
     "journal block ratio, journal coalition with a commit block behind every transaction",
     "journal block ratio, coalition without commit blocks",
+    "journal block ratio, fast commits of Linux",
+    "journal block ratio, fast commits in the adaptive order",
 ];
 const DROP_ITEM: &str = "decrease of the journal block ratio by journal coalition";
 
@@ -173,10 +183,11 @@ fn rows(
         row(coalition, &|r| r.ratio[1], Some(here.ratio[2]), &why(1)),
         row(drop, &|r| r.drop_of(1), Some(here.drop_of(2)), &both),
     ];
-    let ours = OURS_ITEMS.iter().zip(&here.ratio[2..]);
-    let total = TOTAL_ITEMS.iter().zip(&here.total);
-    let ours = ours.chain(total);
-    rows.extend(ours.map(|(item, ratio)| source.ours("Table 4", item, "fraction", *ratio)));
+    let ours = OURS_ITEMS.iter().zip(&here.ratio[2..]).zip(&SCHEMES[2..]);
+    let total = TOTAL_ITEMS.iter().zip(&here.total).zip(&SCHEMES);
+    rows.extend(ours.chain(total).map(|((item, ratio), scheme)| {
+        marked(source.ours("Table 4", item, "fraction", *ratio), scheme)
+    }));
     rows
 }
 

@@ -144,6 +144,140 @@ fn fast_commits_are_replayed_in_a_mount_and_their_bytes_are_counted() {
     );
 }
 
+/// Tasks that sync at the same time.
+const TASKS: u64 = 8;
+/// Rounds of each: new files, and an fsync of the last one.
+const ROUNDS: u64 = 12;
+
+/// What the records of a run with groups take. One record serves the fsyncs of a group, and holds
+/// all that all tasks have changed.
+#[derive(Debug)]
+struct Groups {
+    fsyncs: u64,
+    records: u64,
+    /// Records of more than one block.
+    long: u64,
+    /// Blocks of the log for these records.
+    blocks: u64,
+    /// Bytes of tags, or of deltas and full images.
+    bytes: u64,
+    /// Full images among the blocks.
+    images: u64,
+    /// Transactions that were committed in full beside fast commits.
+    full: u64,
+    /// Blocks that the device got, of all classes.
+    all: u64,
+    seconds: f64,
+}
+
+/// Eight tasks make `files` new files a round, each with 4 KiB, and sync the last one.
+fn grouped(device: &str, scheme: &str, files: u64) -> Groups {
+    let mut stack = Config::new(Preset::Jbd2, device, 5);
+    stack.bytes = 256 << 20;
+    stack.set_scheme(scheme).expect("a scheme");
+    let run = RunConfig {
+        stack,
+        workload: "fsync".into(),
+        seed: 5,
+        recording: None,
+    };
+    let model = run.stack.format().expect("a device");
+    let life = live(&run, model, |stack, _| {
+        for task in 0..TASKS {
+            stack.vfs.mkdir(&format!("/{task}"), 0o755)?;
+        }
+        sync_home(stack)?;
+        let (before, begun) = (stack.fs.journal_stats(), rt::now());
+        let written = stack.queue.stats().blocks_written_total();
+        let vfs = &stack.vfs;
+        rt::scope(|scope| {
+            let tasks = (0..TASKS).map(|task| {
+                scope.spawn("maker", move || -> Result<(), RunError> {
+                    for n in 0..ROUNDS * files {
+                        let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+                        let path = format!("/{task}/file{n}");
+                        let file = vfs.open(&path, flags, 0o644)?;
+                        file.write_at(0, &[task as u8 + 1; 4096])?;
+                        if n % files == files - 1 {
+                            file.fsync()?;
+                        }
+                        file.close()?;
+                    }
+                    Ok(())
+                })
+            });
+            let tasks: Vec<_> = tasks.collect();
+            let ends = tasks.into_iter().map(|task| task.join().expect("no panic"));
+            ends.collect::<Result<Vec<_>, _>>()
+        })?;
+        let seconds = (rt::now() - begun).0 as f64 / 1e9;
+        let all = stack.queue.stats().blocks_written_total() - written;
+        Ok((before, stack.fs.journal_stats(), all, seconds))
+    });
+    let (before, after, all, seconds) = life.expect("a run").value;
+    let full = after.transactions - before.transactions;
+    let images = after.fulls_logged - before.fulls_logged;
+    let is_fast = after.fast_commits > before.fast_commits;
+    let coalitions = (
+        full,
+        after.coalitions_long - before.coalitions_long,
+        after.parts_logged - before.parts_logged + images,
+        after.record_bytes - before.record_bytes,
+    );
+    let fast = (
+        after.fast_commits - before.fast_commits,
+        after.fast_long - before.fast_long,
+        after.fast_blocks - before.fast_blocks,
+        after.fast_bytes - before.fast_bytes,
+    );
+    let (records, long, blocks, bytes) = if is_fast { fast } else { coalitions };
+    Groups {
+        fsyncs: TASKS * ROUNDS,
+        records,
+        long,
+        blocks,
+        bytes,
+        images: if is_fast { 0 } else { images },
+        full: if is_fast { full } else { 0 },
+        all,
+        seconds,
+    }
+}
+
+#[test]
+fn many_new_files_of_a_group_fill_several_blocks_of_a_fast_commit() {
+    let row = grouped(DEVICES[0], "fast-commit", 16);
+    assert!(row.long > 0 && row.records < row.fsyncs, "{row:?}");
+    assert!(row.blocks >= row.records + row.long, "{row:?}");
+    let row = grouped(DEVICES[0], "emmc", 16);
+    assert!(row.long > 0 && row.records < row.fsyncs, "{row:?}");
+}
+
+#[test]
+#[ignore = "figures of docs/results/fast-commit.md"]
+fn figures_of_groups() {
+    for device in DEVICES {
+        for files in [1, 4, 16, 64] {
+            for scheme in &SCHEMES[1..] {
+                let r = grouped(device, scheme, files);
+                let each = |n: u64| n as f64 / r.fsyncs as f64;
+                println!(
+                    "| `{device}` | {files} | `{scheme}` | {} | {} | {} | {:.2} | {:.0} | {:.2} | {} | {:.2} | {:.0} |",
+                    r.records,
+                    r.long,
+                    r.blocks,
+                    each(r.blocks),
+                    each(r.bytes),
+                    each(r.images),
+                    r.full,
+                    each(r.all),
+                    r.fsyncs as f64 / r.seconds,
+                );
+            }
+        }
+    }
+}
+
 #[test]
 #[ignore = "figures of docs/results/fast-commit.md"]
 fn figures() {

@@ -206,7 +206,33 @@ fn a_mount_that_makes_no_fast_commits_says_so() {
     };
     let said = mount(&made("small", "4M"));
     assert!(said.contains("too small for fast commits"), "{said}");
-    assert_eq!(mount(&made("large", "5M")), "");
+    let large = made("large", "5M");
+    assert_eq!(mount(&large), "");
+    let with = |image: &str, options: &str| {
+        let said = must(VARVE, &["mount", image, &place.at(), "-o", options]);
+        unmount(VARVE, &place.at());
+        said
+    };
+    let said = with(&large, "scheme=fast-commit,data=journal");
+    assert!(said.contains("data=journal puts"), "{said}");
+    let old = place.folder.path().join("old").display().to_string();
+    must(
+        VARVE,
+        &[
+            "mkfs",
+            "--fs",
+            "ext3",
+            "--size",
+            "64",
+            "--journal",
+            "5M",
+            &old,
+        ],
+    );
+    let said = with(&old, "scheme=fast-commit");
+    assert!(said.contains("no extents"), "{said}");
+    // Read-only there are no commits.
+    assert_eq!(with(&old, "scheme=fast-commit,ro"), "");
 }
 
 #[test]

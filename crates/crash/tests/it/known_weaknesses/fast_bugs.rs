@@ -58,11 +58,49 @@ fn attributes_of_an_older_inode() {
     is_found("xattr", (DISK, workload), EITHER);
 }
 
+/// Recovery by Varve counts the block of attributes; a writer like Varve tells of no such file.
+#[test]
+fn a_file_with_a_block_of_attributes() {
+    let value = "v".repeat(300);
+    let workload = format!("create f; setxattr f user.long {value}; sync; write f 0+8k; fsync f");
+    is_found("xattr-block", (DISK, &workload), EITHER);
+}
+
+/// So many new files, each synced, that the one block of the root has no room for the last ones.
+fn a_directory_that_grows() -> String {
+    let name = |n: usize| format!("{n:a>250}");
+    let syncs = |n| format!("; create {0}; fsync {0}", name(n));
+    let all: String = (0..18).map(syncs).collect();
+    format!("create begin; sync{all}")
+}
+
+/// Whatever writes the log: recovery ends at the first name without room.
+#[test]
+fn a_directory_without_room() {
+    is_found("full-directory", (DISK, &a_directory_that_grows()), &[]);
+}
+
+/// Whatever writes the log: recovery does not count the new block.
+#[test]
+fn a_directory_that_gets_a_block() {
+    is_found("directory-blocks", (DISK, &a_directory_that_grows()), &[]);
+}
+
 /// Recovery by Varve counts the links; a writer like Varve tells of no directory.
 #[test]
 fn a_file_in_a_new_directory() {
     let workload = "create a; sync; mkdir d; create d/f; write d/f 0+4k; fsync d/f";
     is_found("new-directory", (DISK, workload), EITHER);
+}
+
+/// The first fsync of a mount finds an empty log.
+#[test]
+fn a_fast_commit_in_an_empty_log() {
+    is_found(
+        "empty-log",
+        (DISK, "create a; fsync a; create b; fsync b"),
+        &[],
+    );
 }
 
 #[test]
