@@ -125,7 +125,7 @@ impl Choices {
     pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|emmc-paper|adaptive|jftl|jftl-paper|fast-commit|fast-commit+adaptive|none, \
                               record=full|fast|coalition, order=flush-end|flush-ahead|adaptive, \
                               home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|if-more|off; \
-                              in simulations bug=full-area|xattr|new-directory|xattr-block|full-directory|directory-blocks|empty-log|no-clear|unseen-commit|missed-actions, bug-in=both|writer|recovery";
+                              in simulations bug=full-area|xattr|new-directory|xattr-block|full-directory|directory-blocks|no-clear|unseen-commit|missed-actions, bug-in=both|writer|recovery";
 
     /// Takes one choice; false if `key` is none of the keys of a scheme.
     ///
@@ -210,9 +210,7 @@ impl Choices {
             Some(_) if !scheme.is_fast() => refuse(
                 "bug= is a mistake of fast commits; choose record=fast (fast-commit), or leave it out",
             ),
-            Some(bug @ (FastBug::EmptyLog | FastBug::NoClear | FastBug::MissedActions))
-                if side == BugIn::Recovery =>
-            {
+            Some(bug @ (FastBug::NoClear | FastBug::MissedActions)) if side == BugIn::Recovery => {
                 let bug = bug.word();
                 refuse(&format!(
                     "bug={bug} is a mistake of whoever writes; leave bug-in= out"
@@ -466,11 +464,6 @@ mod tests {
             (
                 "fast-commit+bug=no-clear+bug-in=recovery",
                 "no-clear",
-                "writes",
-            ),
-            (
-                "fast-commit+bug=empty-log+bug-in=recovery",
-                "empty-log",
                 "writes",
             ),
             (

@@ -116,9 +116,6 @@ base::words! {
         FullDirectory => "full-directory",
         /// Recovery counts no block that a directory gets for its new names (Linux).
         DirectoryBlocks => "directory-blocks",
-        /// A fast commit is written while the superblock says that the log is empty, so that nobody
-        /// looks for it (Linux, behind a freeze; fast-W5).
-        EmptyLog => "empty-log",
         /// What lay in the area before is not cleared (fast-W11).
         NoClear => "no-clear",
         /// Recovery replays fast commits without a look at the full commit before them, which it

@@ -355,9 +355,12 @@ fn a_flipped_block_size_is_mended_or_named() {
     const BLOCK_SIZE: std::ops::Range<usize> = 0x18..0x1C;
     const CHECKSUM: usize = 0x3FC;
     let folder = folder();
-    let Some(image) = folder.image() else { return };
+    let Some(image) = folder.image_of(&["-b", "1024"]) else {
+        return;
+    };
     let before = fs::read(&image).unwrap();
     let listing = run(&["ls"], &image);
+    let mut mended = 0;
     for bit in [0, 1, 2, 3, 4, 5, 7, 8, 16, 31] {
         for fixed in [false, true] {
             let mut sb = before[1024..2048].to_vec();
@@ -372,8 +375,11 @@ fn a_flipped_block_size_is_mended_or_named() {
             file.write_all_at(&sb, 1024).unwrap();
             let what = format!("bit {bit}, fixed {fixed}");
             let (code, judged) = fsck(&["-n"], &image);
+            // A right checksum beside a wrong size: the volume is longer than its device, or its
+            // structures are not where they have to be.
+            let finding = if fixed { ": " } else { "E101 superblock" };
             assert!(
-                code == 4 && judged.contains("superblock"),
+                code == 4 && judged.contains(finding),
                 "{what}: {code}, {judged}"
             );
             for command in [
@@ -388,16 +394,26 @@ fn a_flipped_block_size_is_mended_or_named() {
                 let program = program.args(what_of).arg(&image).args(rest);
                 let out = program.output().unwrap();
                 let (code, words) = (out.status.code().unwrap_or(-1), said(&out));
-                let named = code == 1 && words.contains("superblock");
+                // `recover` says 4 of a log that it refuses.
+                let whose = image.to_str().unwrap();
+                let named = matches!(code, 1 | 4) && words.contains(whose);
                 assert!(code == 0 || named, "{what}, {command:?}: {code}, {words}");
             }
             if !fixed {
-                told(fsck(&["-p"], &image), 1, "damaged superblock written anew");
+                let (code, words) = fsck(&["-p"], &image);
+                if code == 4 {
+                    // No size that a volume can have: e2fsck is told which backup to take.
+                    assert!(words.contains("the backup in block 8193"), "{words}");
+                    continue;
+                }
+                told((code, words), 1, "damaged superblock written anew");
                 assert_eq!(fsck(&["-n"], &image).0, 0, "{what}");
                 assert_eq!(run(&["ls"], &image), listing, "{what}");
+                mended += 1;
             }
         }
     }
+    assert!(mended >= 3, "8, 4 and 2 KiB: {mended}");
 }
 
 /// Fields that e2fsck recounts do not make a volume one that cannot be judged.

@@ -90,6 +90,7 @@ fn forbidden(e: &io::Error, allowed: Option<&str>) -> String {
             "kernel.io_uring_disabled=1 forbids it to who is not in kernel.io_uring_group"
         }
         (Some(libc::EPERM), _) => "a filter of system calls forbids it",
+        (Some(libc::ENOMEM), _) => "the limit of locked memory, `ulimit -l`, is too low for it",
         _ => return format!("this process may not use io_uring ({e})"),
     };
     format!("this process may not use io_uring ({e}: {of_host})")

@@ -320,10 +320,6 @@ impl<'a> Job<'a> {
         if self.inner.moves() && !rt::mutant(Mutant::RemapMoveUnmarked) {
             superblock.set_move_feature();
         }
-        let leaves_empty = scheme.is_some_and(|s| s.writes_with(FastBug::EmptyLog));
-        if leaves_empty && self.area.is_some() && superblock.sb.is_clean() {
-            return Ok(());
-        }
         if !superblock.sb.is_clean() && !superblock.features_dirty {
             return Ok(());
         }

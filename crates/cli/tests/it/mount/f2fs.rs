@@ -9,8 +9,8 @@ use std::path::Path;
 const FEATURES_AT: [u64; 2] = [1024 + 2180, 4096 + 1024 + 2180];
 const PACKED_SSA: u32 = 0x1_0000;
 
-/// With the flag, summaries are packed where blocks are larger than 4 KiB, which ours are not. Linux
-/// before 6.19 does not know the flag, and F2FS refuses no flag that it does not know.
+/// With the flag, summaries are packed where blocks are larger than 4 KiB, which ours are not.
+/// Linux before 6.19 does not know the flag, and F2FS refuses no flag that it does not know.
 #[test]
 fn a_volume_with_packed_summaries_is_used_as_any_other() {
     let place = Place::new("f2fs");

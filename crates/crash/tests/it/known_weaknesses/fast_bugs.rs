@@ -93,16 +93,6 @@ fn a_file_in_a_new_directory() {
     is_found("new-directory", (DISK, workload), EITHER);
 }
 
-/// The first fsync of a mount finds an empty log.
-#[test]
-fn a_fast_commit_in_an_empty_log() {
-    is_found(
-        "empty-log",
-        (DISK, "create a; fsync a; create b; fsync b"),
-        &[],
-    );
-}
-
 #[test]
 fn an_area_that_is_not_cleared() {
     let workload = "create a; sync; create b; fsync b; sync; chmod b 600; fsync b";
