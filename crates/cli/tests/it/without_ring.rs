@@ -1,7 +1,7 @@
 //! `varve mount` where the host has no ring for it: with `transport=auto` it works through
 //! `/dev/fuse` and says why, with `transport=uring` it is refused with the reason. Needs root, FUSE
-//! and the host's switch for FUSE over io_uring, which its suite turns on. The switches are the
-//! whole host's, so the suite runs one test at a time, and no other suite with a ring beside it.
+//! and the host's switch for FUSE over io_uring, which its suite turns on. No other suite with a
+//! ring runs beside it.
 
 #![allow(
     clippy::disallowed_types,
@@ -16,6 +16,13 @@ use std::process::Command;
 
 const ENABLED: &str = "/sys/module/fuse/parameters/enable_uring";
 const FORBIDDEN: &str = "/proc/sys/kernel/io_uring_disabled";
+
+/// One test at a time, because the switches are those of the whole host.
+fn alone() -> fs::File {
+    let file = fs::File::open(ENABLED).expect("a kernel with FUSE over io_uring");
+    file.lock().expect("a lock");
+    file
+}
 
 /// A switch of the host, which is as it was when this is dropped.
 struct Turned {
@@ -86,6 +93,7 @@ os.execvp(sys.argv[2], sys.argv[2:])";
 
 #[test]
 fn a_filter_of_system_calls_leaves_a_mount_through_the_device() {
+    let _alone = alone();
     falls_back(
         "a filter of system calls forbids it",
         "",
@@ -100,6 +108,7 @@ fn a_filter_of_system_calls_leaves_a_mount_through_the_device() {
 
 #[test]
 fn a_host_that_forbids_io_uring_leaves_a_mount_through_the_device() {
+    let _alone = alone();
     if !Path::new(FORBIDDEN).exists() {
         return;
     }
@@ -109,6 +118,7 @@ fn a_host_that_forbids_io_uring_leaves_a_mount_through_the_device() {
 
 #[test]
 fn a_kernel_that_does_not_offer_the_ring_leaves_a_mount_through_the_device() {
+    let _alone = alone();
     let _turned = Turned::to(ENABLED, "N");
     let why = "the kernel does not offer it; `echo Y > /sys/module/fuse/parameters/enable_uring`";
     falls_back(why, "", &[]);
@@ -116,6 +126,7 @@ fn a_kernel_that_does_not_offer_the_ring_leaves_a_mount_through_the_device() {
 
 #[test]
 fn options_that_rule_the_ring_out_are_named() {
+    let _alone = alone();
     let why = "max_write=65536 is too little for it, 131072 is the least";
     falls_back(why, ",max_write=64k", &[]);
 }
@@ -123,6 +134,7 @@ fn options_that_rule_the_ring_out_are_named() {
 /// Without the right to lock memory the rings count against its limit (Linux 6.14 and later).
 #[test]
 fn a_limit_of_locked_memory_leaves_a_mount_through_the_device() {
+    let _alone = alone();
     let place = Place::new("ext4");
     let (image, at) = (place.image(), place.at());
     let line = ["--bounding-set=-ipc_lock", "prlimit", "--memlock=0", VARVE];
@@ -139,6 +151,7 @@ fn a_limit_of_locked_memory_leaves_a_mount_through_the_device() {
 /// ring-Q1: a host that shows more processors than the kernel counts costs no threads for them.
 #[test]
 fn a_host_that_shows_too_many_processors_gets_a_mount_and_no_thread_for_each() {
+    let _alone = alone();
     let possible = "/sys/devices/system/cpu/possible";
     let alone = "awk '/ fuse.varve /{print $2}' /proc/self/mounts | xargs -r umount -l";
     for (shown, why) in [
