@@ -184,7 +184,7 @@ fn grouped(device: &str, scheme: &str, files: u64) -> Groups {
     let model = run.stack.format().expect("a device");
     let life = live(&run, model, |stack, _| {
         for task in 0..TASKS {
-            stack.vfs.mkdir(&format!("/{task}"), 0o755)?;
+            stack.vfs.mkdir(format!("/{task}"), 0o755)?;
         }
         sync_home(stack)?;
         let (before, begun) = (stack.fs.journal_stats(), rt::now());
