@@ -520,7 +520,8 @@ mod tests {
         (session, server)
     }
 
-    /// Descriptors of this process that lead to the device of FUSE.
+    /// Descriptors of this process that lead to the device of FUSE. Their order does not matter.
+    #[allow(clippy::disallowed_methods)]
     fn devices() -> usize {
         let all = std::fs::read_dir("/proc/self/fd").expect("Linux");
         let leads = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).ok();

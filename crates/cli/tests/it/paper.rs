@@ -45,7 +45,7 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
         (&3.into(), &"emmc".into())
     );
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 7 * 8, "seven rows of each app");
+    assert_eq!(rows.len(), 9 * 8, "nine rows of each app");
     let [plot] = &report["plots"].as_array().unwrap()[..] else {
         panic!("one figure: {}", report["plots"]);
     };
