@@ -55,8 +55,8 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     assert_eq!(points.iter().filter(published).count(), 2 * 8);
     assert_eq!(
         points.len(),
-        (4 + 2) * 8,
-        "four schemes, of which two are published"
+        (6 + 2) * 8,
+        "six schemes, of which two are published"
     );
     let of_chrome = points
         .iter()
