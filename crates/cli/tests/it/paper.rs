@@ -81,7 +81,7 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
         }
         assert!(row["note"].as_str().unwrap().contains("quick"), "{row}");
     }
-    let wanted = [("beyond", 32), ("fitted", 8), ("predicted", 16)];
+    let wanted = [("beyond", 48), ("fitted", 8), ("predicted", 16)];
     assert_eq!(kinds, wanted.into(), "the baseline was fitted");
     let of = |kind: &str, what: &str| report["kinds"][kind][what].as_u64().unwrap();
     assert_eq!(of("fitted", "within") + of("fitted", "outside"), 8);
@@ -93,7 +93,7 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     };
     assert_eq!(
         rows.iter().filter(stands_in).count(),
-        7 * 2,
+        9 * 2,
         "Facebook and Twitter"
     );
     let home = std::env::var("HOME").unwrap_or_else(|_| "/nowhere".into());
