@@ -37,17 +37,19 @@ impl Piece {
         if data.len() < LEAST || fill::uniform(&data).is_some() {
             return Piece::Plain(data);
         }
-        let parts = data.chunks(PART).enumerate();
-        let parts: Vec<_> = parts.filter(|(_, part)| !is_zero(part)).collect();
         // Where little is saved, sharing the bytes with whoever else has them saves more.
-        if 4 * parts.len() * PART > data.len() {
+        let most = data.len() / PART / 4;
+        let parts = data.chunks(PART).enumerate();
+        let filled = parts.filter(|(_, part)| !is_zero(part));
+        let parts: Vec<_> = filled.take(most + 1).collect();
+        if parts.len() > most {
             return Piece::Plain(data);
         }
-        let kept: Vec<u8> = parts.iter().flat_map(|(_, part)| *part).copied().collect();
+        let kept: Vec<&[u8]> = parts.iter().map(|(_, part)| *part).collect();
         Piece::Sparse(Box::new(Sparse {
             len: data.len(),
             parts: parts.iter().map(|(n, _)| *n as u32).collect(),
-            kept: kept.into(),
+            kept: kept.concat().into(),
         }))
     }
 
@@ -124,6 +126,17 @@ mod tests {
             .into();
         let piece = Piece::new(dense.clone());
         assert_eq!(piece.bytes().as_ptr(), dense.as_ptr(), "shared");
+    }
+
+    #[test]
+    fn a_quarter_of_the_parts_is_kept_at_most() {
+        for (filled, sparse) in [(16, true), (17, false)] {
+            let at: Vec<usize> = (0..filled).map(|n| n * 3 * PART).collect();
+            let data = with(4096, &at);
+            let piece = Piece::new(data.clone());
+            assert_eq!(matches!(piece, Piece::Sparse(_)), sparse, "{filled} parts");
+            assert_eq!(piece.bytes(), data);
+        }
     }
 
     #[test]
