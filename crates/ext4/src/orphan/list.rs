@@ -90,7 +90,7 @@ mod tests {
     use block::Queue;
     use blockdev::Ram;
     use fscore::{Creds, FileKind, FileSystem};
-    use rt::{Sim, SimConfig};
+    use rt::{Policy, Sim, SimConfig};
 
     /// The chain as the journal has it, newest first.
     fn chain(fs: &Ext4) -> Vec<Ino> {
@@ -108,8 +108,14 @@ mod tests {
     #[test]
     fn the_chain_is_the_list_when_all_handles_have_finished() {
         const BYTES: u64 = 16 << 20;
+        const STALLS: Policy = Policy::Stalls {
+            one_in: 16,
+            below: 1_000_000,
+        };
         for seed in 0..300 {
-            let outcome = Sim::new(SimConfig::random(seed)).run(|| {
+            let mut config = SimConfig::seeded(seed);
+            config.policy = STALLS;
+            let outcome = Sim::new(config).run(|| {
                 let device = Arc::new(Ram::new(BYTES));
                 let time = rt::WallTime { secs: 1, nanos: 0 };
                 let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
