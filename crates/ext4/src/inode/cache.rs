@@ -30,8 +30,8 @@ pub(crate) struct InodeCache {
     parts: Box<[RwLock<Part>]>,
     /// Inodes in the maps of all parts.
     count: AtomicUsize,
-    /// The number of inodes at which the cache is next searched for idle ones; [`SEARCHING`] while a
-    /// task does so.
+    /// The number of inodes at which the cache is next searched for idle ones; [`SEARCHING`] while
+    /// a task does so.
     look_at: AtomicUsize,
     #[cfg(test)]
     searches: AtomicUsize,
@@ -155,8 +155,8 @@ impl InodeCache {
         }
     }
 
-    /// All inodes in memory, by ascending number: each that was there when this began and stays, and
-    /// of others some (ext4-inode-N6).
+    /// All inodes in memory, by ascending number: each that was there when this began and stays,
+    /// and of others some (ext4-inode-N6).
     pub fn all(&self) -> Vec<Arc<Inode>> {
         let mut all = Vec::with_capacity(self.count.load(Ordering::Relaxed));
         for part in &self.parts {

@@ -29,7 +29,8 @@
 //!   for all parts together. The list of all inodes is made part by part and is not of one moment;
 //!   it has each inode that was in memory before it was begun and still is when it is done. That is
 //!   all that who looks through it needs: dirty pages, data on its way, promises and orphans keep
-//!   their inode there (N3), and a window is closed under the lock of the part when its inode leaves.
+//!   their inode there (N3), and a window is closed under the lock of the part when its inode
+//!   leaves.
 
 mod cache;
 mod create;
