@@ -104,6 +104,9 @@ fn flex_groups(sb: &Superblock) -> u32 {
 /// All groups.
 pub(crate) struct Groups {
     list: Vec<Mutex<GroupState>>,
+    /// First blocks of the inode tables. Nothing moves a table, so they are read without a lock:
+    /// each change of an inode asks for one.
+    tables: Vec<BlockNo>,
     /// G5. Locked for a moment, inside the lock of a group or outside.
     pub sums: Mutex<FlexSums>,
     pub pending: Mutex<VecDeque<PendingFree>>,
@@ -133,6 +136,7 @@ impl Groups {
         }
         let system = system_zone(sb, &list);
         let sums = FlexSums::of(flex_groups(sb), list.iter());
+        let tables = list.iter().map(GroupDesc::inode_table).collect();
         let state = |desc| {
             Mutex::named(
                 "group",
@@ -146,6 +150,7 @@ impl Groups {
         };
         Ok(Groups {
             list: list.into_iter().map(state).collect(),
+            tables,
             sums: Mutex::named("sums of groups", sums),
             pending: Mutex::named("pending frees", VecDeque::new()),
             system,
@@ -158,6 +163,11 @@ impl Groups {
 
     pub fn get(&self, group: u32) -> &Mutex<GroupState> {
         &self.list[group as usize]
+    }
+
+    /// The first block of a group's inode table.
+    pub fn inode_table(&self, group: u32) -> BlockNo {
+        self.tables[group as usize]
     }
 
     /// Free clusters and inodes of all groups.

@@ -21,8 +21,16 @@
 //!   it is read again: it keeps its number;
 //! - N5 of the copies of an inode that tasks read at the same time one comes into the cache, and it
 //!   is what the journal has: an inode is changed only while it is in the cache, so it is as it was
-//!   read if it was in the cache neither before nor after the reading, and no inode has left the
-//!   cache in between. Otherwise it is read again.
+//!   read if it was in the cache neither before nor after the reading, and no inode has left its
+//!   part of the cache in between. Otherwise it is read again;
+//! - N6 the cache has parts with a lock each, a number always leads to the same part, and no task
+//!   holds two of these locks. So what N3 to N5 say of an inode is decided under one lock: whether
+//!   it is in memory and idle, its pins, and whether it has left. The maximum of idle inodes holds
+//!   for all parts together. The list of all inodes is made part by part and is not of one moment;
+//!   it has each inode that was in memory before it was begun and still is when it is done. That is
+//!   all that who looks through it needs: dirty pages, data on its way, promises and orphans keep
+//!   their inode there (N3), and a window is closed under the lock of the part when its inode
+//!   leaves.
 
 mod cache;
 mod create;

@@ -28,7 +28,7 @@ impl Ext4 {
     /// Block and byte offset of an inode.
     pub(crate) fn inode_home(&self, ino: Ino) -> FsResult<(BlockNo, usize)> {
         let place = self.inode_place(ino)?;
-        let table = self.groups.get(place.group).lock().desc.inode_table();
+        let table = self.groups.inode_table(place.group);
         Ok((table.plus(place.table_block), place.offset))
     }
 

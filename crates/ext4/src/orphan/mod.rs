@@ -14,7 +14,12 @@
 //!   named in the handle that takes the last link or sets the size, and taken out in the handle
 //!   that frees the inode, gives it a link, or frees the last block;
 //! - O2 it is named once: `Core::orphan` says where. A volume that names one twice is refused;
-//! - O3 `list` is the chain on the device, as the running transaction has it, oldest first;
+//! - O3 `list` is the chain, oldest first, as the running transaction has it when its open handles
+//!   have finished. The lock of the list covers the list and the numbers in the inodes in memory,
+//!   not their way to the journal, because each orphan that is made or ended comes by it. Instead
+//!   a handle that has changed such a number, or which orphan is the newest, hands over afterwards
+//!   what is true at that moment: so the last to do so hands over the last state. Handles that are
+//!   open at the same time belong to one transaction, and it is committed when all have finished;
 //! - O4 a slot counts as taken exactly while the running transaction's block holds a number there;
 //!   the lock of the block is held over both changes and over the checksum, which is set with each
 //!   of them;
