@@ -563,7 +563,9 @@ mod tests {
     #[test]
     fn a_pin_is_found_while_its_inode_is_read() {
         let release = |fs: &Ext4, ino| fs.release(ino).expect("a pin");
-        let read = |fs: &Ext4, ino| drop(fs.getattr(ino).expect("there"));
+        let read = |fs: &Ext4, ino| {
+            fs.getattr(ino).expect("there");
+        };
         beside_one_another(release, read, |fs, ino, seed| {
             fs.unlink(fs.root(), b"f").expect("there");
             let gone = fs.getattr(ino).expect_err("freed").errno();

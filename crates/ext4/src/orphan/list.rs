@@ -55,7 +55,7 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
-    /// Writes which orphan is the newest: at this moment, not when the list was changed (orphan-O3).
+    /// Writes which orphan is the newest: now, not when the list was changed (orphan-O3).
     fn put_newest(&self, tx: &mut Tx<'_>) -> FsResult<()> {
         self.update_superblock(tx, |sb| {
             let newest = self.orphans.list.lock().last().copied();
@@ -104,7 +104,8 @@ mod tests {
         chain
     }
 
-    /// orphan-O3: tasks that make and end orphans at the same time, in as many orders as there are seeds.
+    /// orphan-O3: tasks make and end orphans at the same time, in as many orders as there are
+    /// seeds.
     #[test]
     fn the_chain_is_the_list_when_all_handles_have_finished() {
         const BYTES: u64 = 16 << 20;
