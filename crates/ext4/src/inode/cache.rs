@@ -496,6 +496,38 @@ mod tests {
         });
     }
 
+    /// ext4-inode-N5: who began to read an inode that was not in memory must not add it, once it
+    /// has come and gone meanwhile, freed or idle.
+    #[test]
+    fn an_inode_that_came_and_went_while_it_was_read_is_not_added() {
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let fs = mounted();
+            let made = fs.create(fs.root(), b"f", FileKind::File, 0o644, 0, Creds::default());
+            let ino = made.expect("room").ino;
+            fs.sync().expect("synced");
+            let cache = &fs.inodes;
+            let leave = || {
+                cache.look_at.store(0, Ordering::Relaxed);
+                fs.prune_inodes();
+                cache.find(ino).err().expect("idle inodes leave")
+            };
+            let come = || fs.inode(ino).expect("there");
+            let before = leave();
+            let copy = Core::new(fs.read_inode(ino).expect("read"), fs.newest_tid());
+            let copy = Arc::new(Inode::new(ino, copy));
+            drop(come());
+            let after = leave();
+            assert!(!cache.add(&copy, &before), "it was idle: ext4-inode-N5");
+            cache.remove(&come());
+            assert!(!cache.add(&copy, &after), "it was freed: ext4-inode-N5");
+            let now = cache.find(ino).err().expect("it has left");
+            assert!(cache.add(&copy, &now), "nothing happened meanwhile");
+            drop(copy);
+            fs.unmount().expect("unmounts");
+        });
+        assert!(outcome.first_failure.is_none());
+    }
+
     /// ext4-inode-N6: whoever waits for one part leaves the others free, and a look waits for no
     /// other look.
     #[test]

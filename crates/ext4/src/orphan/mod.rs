@@ -20,8 +20,9 @@
 //!   a handle that has changed such a number, or which orphan is the newest, hands over afterwards
 //!   what is true at that moment: so the last to do so hands over the last state. Handles that are
 //!   open at the same time belong to one transaction, and it is committed when all have finished.
-//!   A neighbour that was freed meanwhile has nothing left to hand over, because its last state went
-//!   to the journal before its number became free: so no later owner of the number is written over;
+//!   A neighbour that was freed meanwhile has nothing left to hand over, because its last state
+//!   went to the journal before its number became free: so no later owner of the number is written
+//!   over;
 //! - O4 a slot counts as taken exactly while the running transaction's block holds a number there;
 //!   the lock of the block is held over both changes and over the checksum, which is set with each
 //!   of them;
