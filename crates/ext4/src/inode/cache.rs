@@ -433,7 +433,7 @@ mod tests {
         for seed in 0..200 {
             let mut config = SimConfig::random(seed);
             if seed % 2 == 1 {
-                // Only so does all of a change fall between two steps of the reader.
+                // So that a change of many steps may fall between two steps of the reader.
                 config.policy = Policy::Stalls {
                     one_in: 8,
                     below: 20_000_000,
